@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -172,11 +173,9 @@ class Person:
         self.api = api
         self.key = api.key if key is None else key
         self.http = httpx2.Client(base_url=api.url, follow_redirects=True, timeout=30, verify=False)
+        weakref.finalize(self, self.http.close)
         if signs_in:
             assert self.sign_in().status == 200
-
-    def close(self) -> None:
-        self.http.close()
 
     def sign_in(self, key: str | None = None, wanted: str = "") -> Seen:
         page = self.get("/console/login" + (f"?next={wanted}" if wanted else ""))

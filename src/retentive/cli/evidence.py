@@ -11,7 +11,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
-from retentive.evidence import EvidenceStep, StoreEvidence, gather
+from retentive.evidence import StoreEvidence, gather
 from retentive.transfer.files import new_file
 
 
@@ -56,17 +56,13 @@ def evidence(location: Location, *, session: str, html: str | None) -> None:
 def _rows(store: StoreEvidence) -> Iterator[tuple[str, str, str, str, str]]:
     for step in store.steps:
         about = step.time, str(step.entry or "-"), step.operation or "-", step.outcome
-        yield from ((*about, text) for text in _versions(step))
+        versions = (*step.read, *step.changed)
+        found = [f"{each.memory_version_id} {each.state} {each.path or ''}".rstrip() for each in versions]
+        for text in found or ["withheld" if step.paths is None else " ".join(step.paths)]:
+            yield *about, text
     for each in store.reviews:
         by = f"{each.proposal_id} by {each.by or '-'}"
         yield each.time or "-", str(each.entry or "-"), "review", each.decision, by
-
-
-def _versions(step: EvidenceStep) -> list[str]:
-    found = [
-        f"{each.memory_version_id} {each.state} {each.path or ''}".rstrip() for each in (*step.read, *step.changed)
-    ]
-    return found or ["withheld" if step.paths is None else " ".join(step.paths)]
 
 
 def _notes(store: StoreEvidence) -> Iterator[str]:

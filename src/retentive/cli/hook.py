@@ -116,7 +116,8 @@ class Hook:
         With `only_new`, lines that the session was given before are left out.
         """
         budget, began = recall_tokens(), time.perf_counter()
-        if not budget or not self.prompt.strip():
+        is_fork = self.tool_input.get("subagent_type") == "fork"  # such a subagent has the context of the session
+        if not budget or not self.prompt.strip() or is_fork:
             return ""
         try:
             found = self.asked(lambda store: best_lines(store, self.prompt, budget))
@@ -262,9 +263,12 @@ def _answer(event: str, hook: Hook) -> dict[str, object]:
         case "prompt":
             if news := hook.asked(lambda store: news_of(store, hook.session_id)):
                 hook.synchronise()
-            return _context("UserPromptSubmit", "\n\n".join(filter(None, [news, hook.recalled(only_new=True)])))
+            text = "\n\n".join(filter(None, [news, hook.recalled(only_new=True)]))
+            return _context("UserPromptSubmit", additionalContext=text)
         case "agent":
-            return _subagent(hook)
+            text = hook.recalled(only_new=False)
+            updated = {**hook.tool_input, "prompt": f"{hook.prompt}\n\n{text}"} if text else None
+            return _context("PreToolUse", updatedInput=updated)
         case "session-end":
             if hook.directory is not None:
                 start(hook.location, hook.directory, is_last=True)
@@ -281,15 +285,8 @@ def _answer(event: str, hook: Hook) -> dict[str, object]:
     return {}
 
 
-def _context(event: str, text: str | None) -> dict[str, object]:
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
-
-
-def _subagent(hook: Hook) -> dict[str, object]:
-    """Put the lines that fit the task of a subagent below the task. A fork needs none: it has the session's context."""
-    text = "" if hook.tool_input.get("subagent_type") == "fork" else hook.recalled(only_new=False)
-    updated = {**hook.tool_input, "prompt": f"{hook.prompt}\n\n{text}"}
-    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": updated}} if text else {}
+def _context(event: str, **given: object) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": event, **given}} if any(given.values()) else {}
 
 
 def _session_start(hook: Hook) -> dict[str, object]:
@@ -300,7 +297,8 @@ def _session_start(hook: Hook) -> dict[str, object]:
             before = file.read(1 << 20)
     write_state(state_file(f"{hook.session_id}.recalled"), None)  # a compacted session lost the lines
     status, key = hook.synchronise(), hook.location.store_key
-    answer = _context("SessionStart", hook.asked(lambda store: digest(store, hook.session_id, key, before)))
+    digested = hook.asked(lambda store: digest(store, hook.session_id, key, before))
+    answer = _context("SessionStart", additionalContext=digested)
     said = _not_shared(hook)
     if status not in {None, 0, 6}:
         said = f"the notes were not synchronised. {EXITS[status][0] if status in EXITS else f'exit status {status}'}"

@@ -110,7 +110,10 @@ def recall_block(passages: Sequence[Passage], session_id: str) -> tuple[str, int
     """
     file = state_file(f"{session_id}.recalled")
     known = (read_state(file) or "").split() if session_id else []
-    new = {key: passage for passage in passages if (key := _digest_of(passage)) not in known}
+    digests = {
+        sha256(f"{one.path}\0{one.text}".encode(errors="surrogatepass")).hexdigest()[:16]: one for one in passages
+    }
+    new = {key: passage for key, passage in digests.items() if key not in known}
     lines = _REMINDER.sub("&lt;", recalled(new.values()).text)
     if not lines:
         return "", 0
@@ -118,7 +121,3 @@ def recall_block(passages: Sequence[Passage], session_id: str) -> tuple[str, int
         write_state(file, "\n".join([*known, *new]))
     tokens = tokens_of(_RECALLED + lines)
     return _RECALLED.format(tokens) + lines, tokens
-
-
-def _digest_of(passage: Passage) -> str:
-    return sha256(f"{passage.path}\0{passage.text}".encode(errors="surrogatepass")).hexdigest()[:16]

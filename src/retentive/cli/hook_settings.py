@@ -67,11 +67,18 @@ def shares_projects() -> bool:
     return os.environ.get(f"{OPTION}PROJECTS", "").strip().lower() in {"true", "1", "yes", "on"}
 
 
+def _number(variable: str, default: float, most: float) -> float:
+    """Return the number in an environment variable, from 0 to `most`, or `default` for anything else."""
+    try:
+        found = float(os.environ[variable])
+    except (KeyError, ValueError):
+        return default
+    return min(found, most) if found >= 0 else default
+
+
 def recall_tokens() -> int:
     """Return how many tokens of memory lines the user wants with each prompt and subagent; 0 for none."""
-    with suppress(ValueError, OverflowError):
-        return min(max(int(float(os.environ.get(f"{OPTION}RECALL") or 0)), 0), MAX_RECALL_TOKENS)
-    return 0
+    return int(_number(f"{OPTION}RECALL", 0, MAX_RECALL_TOKENS))
 
 
 def place_of(cwd: str) -> tuple[str, str | None]:
@@ -145,10 +152,7 @@ def _git(cwd: str, *arguments: str) -> str:
 
 def longest_wait_s() -> float:
     """Return the number of seconds that a hook waits for the synchronisation and for the memory store."""
-    try:
-        return min(max(float(os.environ[WAIT]), 0.0), 3_600.0)
-    except (KeyError, ValueError):
-        return WAIT_S
+    return _number(WAIT, WAIT_S, 3_600)
 
 
 def state_file(name: str, *, of: str = "") -> Path:

@@ -80,10 +80,11 @@ class Location:
                 raise
 
     @contextmanager
-    def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """Open the memory store. Create the location and the store if they do not exist."""
-        with self.opened(create=True, sweep=sweep) as found:
-            yield found.store(self.store_key).through(INTEGRATION)
+    def created(self, *, sweep: bool = False, dry_run: bool = False) -> Iterator[MemoryStore]:
+        """Open the memory store. Create the location and the store if they do not exist; for a dry run, see `tree`."""
+        with replace(self, mounts=()).tree(create=not dry_run, sweep=sweep, dry_run=dry_run) as store:
+            assert isinstance(store, MemoryStore)
+            yield store
 
     @contextmanager
     def tree(self, *, create: bool = False, sweep: bool = False, dry_run: bool = False) -> Iterator[StoreOrMounts]:
@@ -262,6 +263,7 @@ def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> It
 
 
 _OPTIONS = {
+    "set ANTHROPIC_API_KEY or pass a client": "set ANTHROPIC_API_KEY",
     "pass an API key as `api_key`, or set RETENTIVE_API_KEY": "set RETENTIVE_API_KEY to an API key",
     "pass the API key as `api_key`, or set RETENTIVE_API_KEY": "set RETENTIVE_API_KEY to the API key",
     "use https, or pass insecure=True": "use https",

@@ -30,7 +30,7 @@ from retentive.errors import RetentiveError
 from retentive.search.results import Results, Span, age
 from retentive.storage.contract import Actor
 from retentive.values.diff import NO_NEWLINE, DiffLine, as_text
-from retentive.values.listing import human_size
+from retentive.values.listing import counted, human_size
 from retentive.values.replies import Reply
 
 PROGRESS_DELAY_S = 0.5  # progress of quick work would only flicker
@@ -48,6 +48,7 @@ _CELLS = {"problem": "red", "note": "yellow", "repaired": "green", "ok": "green"
 _DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
 _LEAST = 12  # minimum width of a shortened cell, in columns
 Column: TypeAlias = str | Callable[[Any], object]
+__all__ = ["counted"]
 
 
 class Drawn(str):
@@ -165,13 +166,6 @@ def failure(error: RetentiveError) -> Reply:
     """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
     text = without_keys("\n".join([str(error), *getattr(error, "__notes__", [])]))
     return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in the singular or plural: `1 memory`, `2 memories`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeo" else f"{number:,} {noun}s"
 
 
 def note(text: str) -> None:

@@ -231,18 +231,11 @@ def new(location: Location, /, *, name: str, expires_in_days: int | None, only_g
 
 def warnings_of(found: Retentive, workspace_id: str, stores: Sequence[str]) -> list[str]:
     """Return what may be a typing error in the name of a workspace, or in patterns of its memory stores."""
-    infos = [each for each in found.stores() if each.workspace_id == workspace_id and each.erased_at is None]
-    return _unknown_workspace(found, workspace_id) or unmatched(stores, infos)
-
-
-def _unknown_workspace(found: Retentive, workspace_id: str) -> list[str]:
-    known = {each.workspace_id for each in found.stores()} | {
-        each.workspace_id for each in KeyStore(found.records).all()
-    }
-    if workspace_id in {DEFAULT_WORKSPACE, *known}:
-        return []
-    meant = closest(workspace_id, {DEFAULT_WORKSPACE, *known})
-    return [f"the workspace {workspace_id!r} has no memory store and no key yet{meant}"]
+    infos = found.stores()
+    known = {DEFAULT_WORKSPACE} | {each.workspace_id for each in (*infos, *KeyStore(found.records).all())}
+    if workspace_id not in known:
+        return [f"the workspace {workspace_id!r} has no memory store and no key yet{closest(workspace_id, known)}"]
+    return unmatched(stores, [each for each in infos if each.workspace_id == workspace_id and each.erased_at is None])
 
 
 @command("list", group=keys, json="Print a JSON list.")

@@ -18,13 +18,12 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_keys, shown
 from retentive.cli.options import command
 from retentive.cli.parameters import complete_stores, file_to_write, path_option
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import location_exists, parse_location
 from retentive.opening import Keys
 from retentive.opening import open as open_location
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend
-from retentive.store import MemoryStore
 from retentive.store.backup_runs import recorded_backup
 from retentive.transfer.archive import COMPRESSED, OF_GZIP, open_archive
 from retentive.transfer.copies import Copy
@@ -34,7 +33,7 @@ from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.formats import FORMATS
 from retentive.transfer.import_files import directory_source, import_files, tar_source
-from retentive.transfer.location_records import CARRIED, CarriedRecords, TransferResult
+from retentive.transfer.location_records import CARRIED, TransferResult
 from retentive.transfer.restore import import_whole, restore
 from retentive.transfer.restore import migrate as copy_stores
 from retentive.values.paths import ROOT
@@ -143,7 +142,7 @@ def import_(
     with (
         naming("Source", source),
         ExitStack() as stack,
-        store_for(location, dry_run=dry_run) as store,
+        location.created(dry_run=dry_run) as store,
         output.progress("Importing") as progress,
     ):
         options: dict[str, Any] = {"under": under, "overwrite": overwrite, "dry_run": dry_run, "progress": progress}
@@ -153,7 +152,12 @@ def import_(
         else:
             if os.path.isfile(source):
                 stack.enter_context(mapped_os_errors())
-                found = tar_source(stack.enter_context(open(source, "rb")))
+                try:
+                    found = tar_source(stack.enter_context(open(source, "rb")))
+                except RetentiveError as error:
+                    if fitting := _fitting(source):
+                        error.add_note(f"This is an export of another product: add {fitting}.")
+                    raise
             else:
                 found = directory_source(source)
             inside, done = found.inside, import_files(store, found, **options)
@@ -172,6 +176,16 @@ def import_(
         ],
         status=status_of("refused") if counts["refused"] else 0,
     )
+
+
+def _fitting(source: str) -> str:
+    """Return the options --from with which the file could be imported."""
+    found = []
+    for name, read in FORMATS.items():
+        with suppress(RetentiveError):
+            if name != "basic-memory" or source.endswith(".md"):  # it takes any file
+                found += [f"--from {name}"] * any(True for _ in read(source))
+    return " or ".join(found)
 
 
 def _import_whole(location: Location, source: str, key: str | None) -> None:
@@ -214,9 +228,11 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
         naming("File", file),
         output.progress("Backing up") as progress,
     ):
-        path, deleted = file, list[str]()
+        path, deleted, is_directory = file, list[str](), os.path.isdir(file)
+        if keep is None and is_directory:
+            raise InvalidInput("FILE is a directory; name a new file, or add --keep N for the N newest backups in it")
         if keep is not None:
-            if not os.path.isdir(file):
+            if not is_directory:
                 raise InvalidInput(f"{file} is not a directory; --keep needs an existing directory")
             prefix = _backup_prefix(location.url, backend, chosen)
             path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.zst")
@@ -228,9 +244,8 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
                 for each in deleted:
                     with suppress(FileNotFoundError):  # another backup has deleted it
                         os.unlink(os.path.join(file, each))
-    text = _lines(done, [f"as of revision {one.revision}" for one in done.stores])
-    text += "" if keep is None else "".join([f"Written: {path}\n", *(f"Deleted: {name}\n" for name in deleted)])
-    output.emit(output.attributes(done, "stores", "location") | {"file": path, "deleted": deleted}, text, rows="stores")
+    lines = [] if keep is None else [f"Written: {path}", *(f"Deleted: {name}" for name in deleted)]
+    _emit(done, [f"as of revision {one.revision}" for one in done.stores], *lines, file=path, deleted=deleted)
 
 
 def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
@@ -317,25 +332,20 @@ def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 
-def _emit(done: TransferResult, remarks: Sequence[str]) -> None:
-    output.emit(output.attributes(done, "stores", "location"), _lines(done, remarks), rows="stores")
-
-
-def _lines(done: TransferResult, remarks: Sequence[str]) -> str:
-    rows = zip(done.stores, remarks, strict=True)
-    lines = [f"{one.key or one.id}: {_contents(one)}, {remark}" for one, remark in rows]
-    return "".join(f"{line}\n" for line in (*lines, *_of_location(done.location)))
-
-
-def _of_location(carried: CarriedRecords) -> Iterator[str]:
-    """Yield lines that name what was carried beside the memory stores."""
-    counts = [output.counted(number, CARRIED[kind]) for kind, number in carried.records.items()]
-    if counts:
-        yield f"Location: {', '.join(counts)}"
+def _emit(done: TransferResult, remarks: Sequence[str], *more: str, **facts: object) -> None:
+    """Print a line for each memory store, and those that name what was carried beside them."""
+    lines, carried = [], done.location
+    for one, remark in zip(done.stores, remarks, strict=True):
+        lines.append(f"{one.key or one.id}: {_contents(one)}, {remark}")
+    if carried.records:
+        counts = [output.counted(number, CARRIED[kind]) for kind, number in carried.records.items()]
+        lines.append(f"Location: {', '.join(counts)}")
     for name in carried.kept:
-        yield f"Kept as it is there: {name.replace('/', ' ', 1) if '/' in name else 'the audit log of the location'}"
-    for new in carried.secrets:
-        yield f"New secret of {new.webhook_endpoint_id} ({new.url}): {new.signing_secret}"
+        what = name.replace("/", " ", 1) if "/" in name else "the audit log of the location"
+        lines.append(f"Kept as it is there: {what}")
+    secrets = [f"New secret of {new.webhook_endpoint_id} ({new.url}): {new.signing_secret}" for new in carried.secrets]
+    text = "".join(f"{line}\n" for line in (*lines, *secrets, *more))
+    output.emit(output.attributes(done, "stores", "location") | facts, text, rows="stores")
 
 
 def _contents(store: Copy) -> str:
@@ -357,21 +367,3 @@ def _backend(url: str, keys: Keys | None, *, label: str = "Location", create: bo
         opened = open_location(url, keys=ring)
     with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:
         yield backend
-
-
-@contextmanager
-def store_for(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
-    """Context manager that opens the memory store for an import or a synchronisation, and creates it if needed.
-
-    A dry run uses the existing store, or an empty in-memory store if the store does not exist.
-    """
-    if not dry_run:
-        with location.created() as store:
-            yield store
-        return
-    with ExitStack() as stack:
-        try:
-            store = stack.enter_context(location.existing())
-        except NotFound:
-            store = stack.enter_context(open_location("sqlite://")).store()
-        yield store

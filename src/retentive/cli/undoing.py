@@ -25,7 +25,7 @@ from retentive.cli.parameters import (
     time_option,
 )
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.plan import Mode, RestoreOutcome, Step
+from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.locations import find_store, local_path
@@ -145,7 +145,10 @@ _NAME_IT = (
 
 def _emit_outcome(outcome: RestoreOutcome, advice: str, mode: Mode) -> None:
     is_plan = outcome.dry_run or outcome.proposed
-    rows = [_step_row(step, is_done=not is_plan) for step in outcome.steps]
+    rows = []
+    for step in outcome.steps:
+        came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
+        rows.append((f"{'would be ' if is_plan else ''}{_WORDS[step.what]}", f"{came}{step.path}"))
     below = REPLIES.awaits_review if outcome.proposed else "" if rows else "Nothing to do."
     is_partial, versions = mode == "partial", sum(len(change.versions) for change in outcome.undone)
     notes = []
@@ -180,12 +183,6 @@ def _emit_outcome(outcome: RestoreOutcome, advice: str, mode: Mode) -> None:
 
 
 _WORDS = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
-
-
-def _step_row(step: Step, *, is_done: bool) -> tuple[str, str]:
-    what = _WORDS[step.what] if is_done else f"would be {_WORDS[step.what]}"
-    came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
-    return what, f"{came}{step.path}"
 
 
 # -- removing permanently ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import takewhile
 
 from retentive.audit.chain import AuditEntry, entries_page
-from retentive.console.rendering import counted, size
+from retentive.console.rendering import size
 from retentive.engine.lists import events_of, newest_event
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
@@ -20,7 +20,7 @@ from retentive.history.operations import Choose
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Snapshot, StoreInfo, Version
 from retentive.store import MemoryStore, core_of
-from retentive.values.listing import ListPage
+from retentive.values.listing import ListPage, counted
 from retentive.values.paths import ROOT
 from retentive.values.records import to_us
 from retentive.values.settings import Settings
@@ -79,7 +79,7 @@ def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore], *, is
 
 def limits_of(info: StoreInfo, settings: Settings) -> list[tuple[str, int]]:
     """Return for each limit of a store how much of it is used, as text and as percentage."""
-    memories, most = counted(settings.max_memories, "memory", "memories"), size(settings.max_store_bytes)
+    memories, most = counted(settings.max_memories, "memory"), size(settings.max_store_bytes)
     rows = [
         (f"{info.memories:,} of {memories}", info.memories, settings.max_memories),
         (f"{size(info.size_bytes)} of {most}", info.size_bytes, settings.max_store_bytes),

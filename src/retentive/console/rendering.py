@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from retentive.storage.contract import Actor, StoreInfo
+from retentive.values.listing import counted
 from retentive.values.paths import ROOT
 
 BASE = "/console"
@@ -169,11 +170,6 @@ def size(count: int | None) -> str:
         if count >= 1_000**exponent:
             return f"{count / 1_000**exponent:.1f} {unit}"
     return f"{count} B"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Format a number with its noun, such as `1 memory` or `1,200 memories`. The plural ends with `s` by default."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def page_path(text: str) -> str:

@@ -173,6 +173,12 @@ class Visit:
             raise invalid(f"{name}: the number in the URL must be from {low} to {high}")
         return int(text)
 
+    def check_typed(self, sentence: str) -> None:
+        """Raise `HttpError` unless the person typed a sentence, and the key again."""
+        if self.given("typed").strip() != sentence:
+            raise invalid(f"type `{sentence}` to confirm; nothing was changed")
+        self.check_key()
+
     def check_key(self) -> None:
         """Raise `HttpError` 403 unless the person typed the key again."""
         if not self.sessions.is_own_key(self.caller.key, self.given("key"), self.address):

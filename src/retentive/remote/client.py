@@ -242,7 +242,8 @@ def _failure(error: httpx2.HTTPError, *, is_first: bool) -> HttpFailure:
         return HttpFailure(message, was_sent=False, is_final=is_first and reason is not None)
     if isinstance(error, httpx2.TimeoutException):
         return HttpFailure("the server did not answer in time", was_sent=True)
-    return HttpFailure("the connection to the server was cut", was_sent=True)
+    hint = "; if its port takes only TLS, use https" if error.request.url.scheme == "http" else ""
+    return HttpFailure(f"the connection to the server was cut{hint}", was_sent=True)
 
 
 def _plain(value: object) -> object:

@@ -39,6 +39,14 @@ class Listing:
     total: int
 
 
+def counted(number: int, noun: str, many: str = "") -> str:
+    """Return a number with its noun: `1 memory`, `1,200 memories`. `many` is a plural that does not follow the rule."""
+    if number != 1 and not many:
+        is_ies = noun.endswith("y") and noun[-2] not in "aeo"
+        many = f"{noun[:-1]}ies" if is_ies else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else many}"
+
+
 def human_size(size_bytes: int) -> str:
     """Format a size in units of 1,024, such as `512B`, `1.5K` or `12.3M`.
 

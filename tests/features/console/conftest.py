@@ -60,11 +60,9 @@ def store(api: Api, request: pytest.FixtureRequest) -> MemoryStore:
 
 
 @pytest.fixture(scope="module")
-def person(api: Api) -> Iterator[Person]:
+def person(api: Api) -> Person:
     """An admin who is signed in."""
-    made = Person(api)
-    yield made
-    made.close()
+    return Person(api)
 
 
 @pytest.fixture

@@ -35,10 +35,11 @@ def test_a_backup_has_the_stores_of_the_key_and_can_be_restored(
     assert "/console/backup" in other.get("/console/").links
     file = tmp_path / "saved.tar.zst"
     file.write_bytes(other.http.get("/console/backup").content)
-    other.close()
     with open_archive(str(file)) as archive, retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
         done = restore(archive, opened.backend).stores
         assert [each.id for each in done] == [store.id]
         assert archive.location is None  # no hashes of keys, not even of this workspace
         assert opened.store(store.id).read("/memories/b.txt") == "plain\n"
     assert "backup" in [each.operation for each in store.audit.entries()]
+    nobody = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
+    assert nobody.http.get("/console/backup").status_code == 400  # not the stores of others

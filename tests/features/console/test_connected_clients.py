@@ -153,7 +153,6 @@ def test_the_client_of_the_sdk_connects_lists_writes_and_refreshes(
         assert ("Only this host is verified" in question) == is_document
         assert ("Nothing about this client is verified" in question) != is_document
         assert "127.0.0.1:7777" in question
-        person.close()
 
 
 def test_a_client_reaches_two_stores_by_their_urls(api: Api) -> None:
@@ -170,7 +169,6 @@ def test_a_client_reaches_two_stores_by_their_urls(api: Api) -> None:
     asyncio.run(run())
     assert len(kept.seen) == 2, "the person was asked once"
     assert [api.place.opened.store(each).read(A) for each in ("team", "own")] == ["team", "own"]
-    person.close()
 
 
 @dataclass
@@ -222,10 +220,8 @@ class Flow:
 
 
 @pytest.fixture
-def flow(api: Api) -> Iterator[Flow]:
-    found = Flow(api, Person(api.with_key("read", "write", principal="user:ann")))
-    yield found
-    found.person.close()
+def flow(api: Api) -> Flow:
+    return Flow(api, Person(api.with_key("read", "write", principal="user:ann")))
 
 
 def test_what_the_server_says_of_itself(api: Api) -> None:
@@ -385,7 +381,6 @@ def test_the_question_cannot_be_framed_forged_or_skipped(flow: Flow) -> None:
     url = next(to for _, to, _ in after.forms if "authorize" in to)
     assert stranger.post(url, {"answer": "connect", "scope": "read"}).status == 403
     assert stranger.post(url, after.form("authorize"), origin="https://evil.example").status == 403
-    stranger.close()
 
 
 def test_a_hostile_name_is_shown_as_it_is(flow: Flow) -> None:
@@ -446,7 +441,6 @@ def test_a_wrong_document_is_refused(
         found["status"] = 500
         assert "Connect Document ?" in person.get(asked.url()).text, "a document is read again after a while"
         assert found["requests"] == 2
-        person.close()
 
 
 def test_no_document_is_fetched_from_a_private_address(flow: Flow, documents: tuple[str, dict[str, Any]]) -> None:
@@ -474,7 +468,6 @@ def test_a_document_that_comes_too_slowly_is_given_up(
         person = Person(api, flow.person.key)
         asked = Flow(api, person, f"https://127.0.0.1:{listener.getsockname()[1]}/client.json")
         assert "cannot be fetched" in person.get(asked.url()).text
-        person.close()
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
@@ -504,7 +497,6 @@ def test_a_revoked_key_takes_its_clients_along(api: Api) -> None:
     assert flow.status(found["access_token"]) == 401
     assert flow.refresh(found["refresh_token"]).body["error"] == "invalid_grant"
     assert flow.redeem(code).body["error"] == "invalid_grant"
-    flow.person.close()
 
 
 def test_a_client_has_the_limits_and_groups_of_the_person(api: Api) -> None:
@@ -525,7 +517,6 @@ def test_a_client_has_the_limits_and_groups_of_the_person(api: Api) -> None:
     api.delete(f"/v1/organizations/groups/{group['id']}")
     until(lambda: flow.status(token, "/mcp?store=own") == 404)
     assert flow.status(token) == 200
-    flow.person.close()
 
 
 def test_people_see_and_end_their_own_clients(flow: Flow) -> None:
@@ -539,8 +530,6 @@ def test_people_see_and_end_their_own_clients(flow: Flow) -> None:
     page = admin.submit("/console/clients", "disconnect")
     assert ("No client is connected" in page.text, page.problems()) == (True, [])
     assert flow.status(found["access_token"]) == 401
-    for each in (other, admin):
-        each.close()
 
 
 @pytest.mark.long
@@ -559,7 +548,6 @@ def test_a_flow_goes_on_in_other_processes_and_after_a_restart(flow: Flow, tmp_p
                 answers = list(pool.map(send, [given] * 6))
             first = [each.body["access_token"] for each in answers if each.status == 200]
             assert [other.status(each) for each in first] == [401], "a replay ends the access that the first one got"
-        other.person.close()
     with serve():
         assert other.status(found["access_token"]) == 200
         assert other.redeem(code).status == 200
@@ -580,7 +568,6 @@ def test_the_audit_log_says_what_people_decided(flow: Flow) -> None:
     ]  # fmt: skip
     admin = Person(flow.api)
     assert "connect" in admin.get("/console/sessions").text
-    admin.close()
 
 
 def test_lifetimes_and_their_cleaning(flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

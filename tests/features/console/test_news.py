@@ -57,7 +57,8 @@ def test_a_removal_and_proposals_are_said(person: Person, api: Api, store: Memor
     assert person.get(asked_by_queue).text.startswith("1 waiting for review.")
     assert person.get(asked[person]).text.startswith("1 waiting for review.")
     assert "waiting" not in reader.get(asked[reader]).text
-    reader.close()
+    store.review.refuse(actor="user:ann", session="s9")
+    assert person.get(asked[person]).status == 204  # a decision changes no memory
 
 
 def test_asking_does_not_prolong_the_sign_in(
@@ -86,4 +87,3 @@ def test_a_key_for_some_paths_hears_of_no_other(api: Api, store: MemoryStore, at
     assert "new change" not in person.get(url).text
     store.create("/memories/team/a.md", "x")
     assert person.get(url).text.startswith("1 new change.")
-    person.close()

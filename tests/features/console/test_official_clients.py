@@ -44,7 +44,6 @@ def test_a_client_of_another_language_signs_in(tmp_path: Path, alone: Api, revis
             if line.startswith(f"{alone.url}/console/authorize?"):
                 person.http.get(person.connect(line.strip()))
             last = line.strip() or last
-    person.close()
     assert (process.returncode, last) == (0, "done" if revision in MODES else "Total: 3 passed, 0 failed")
 
 
@@ -75,5 +74,4 @@ def test_claude_code_signs_in(tmp_path: Path, alone: Api) -> None:
         assert link is not None, shown
         terminal.type(person.connect(link[1]) + "\r")
         terminal.expect("Authenticated with")
-    person.close()
     assert "Connected" in run("mcp", "list")

@@ -10,7 +10,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -44,12 +44,10 @@ class Site:
     provider: Provider
     people: People
     clock: Clock
-    open: list[Person] = field(default_factory=list)
 
     def person(self) -> Person:
         made = Person(self.api, signs_in=False)
         made.http.follow_redirects = False
-        self.open.append(made)
         return made
 
     def leave(self, person: Person, wanted: str = "/console/") -> str:
@@ -91,10 +89,7 @@ def running(path: Path, **options: Any) -> Iterator[Site]:
             assert api.server is not None
             api.server.sessions.people = people
             people.resource = api.url
-            site = Site(api, provider, people, clock)
-            yield site
-            for each in site.open:
-                each.close()
+            yield Site(api, provider, people, clock)
 
 
 @pytest.fixture
@@ -461,7 +456,6 @@ def test_a_server_of_two_processes_is_configured_by_a_file(tmp_path: Path, monke
                 assert person.get(back).status == status
                 pages = {person.get("/console/").status for _ in range(12)}
                 assert pages == {200 if status == 303 else 303}
-                person.close()
 
 
 @pytest.mark.parametrize(

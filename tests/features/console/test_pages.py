@@ -149,7 +149,6 @@ def test_an_actor_under_review_previews_changes_to_own_proposals(api: Api, store
     person.submit(f"{at}/restore?path=/memories&to=r1", "/restore")
     assert "/v/" in person.get(f"{at}/m/b.txt").url
     assert store.read("/memories/b.txt") == "plain\n"
-    person.close()
 
 
 def test_a_writer_without_review_sees_the_activity_after_a_proposal(api: Api, store: MemoryStore, at: str) -> None:
@@ -159,7 +158,6 @@ def test_a_writer_without_review_sees_the_activity_after_a_proposal(api: Api, st
         done = person.submit(f"{at}/{action}/{name}", f"/{action}/", text="proposed\n")
         assert (done.status, done.url.partition("?")[0].endswith("/activity")) == (200, True)
     assert [len(each.changes) for each in store.review.pending()] == [1, 1]
-    person.close()
 
 
 def test_a_level_of_the_tree_is_a_list(person: Person, store: MemoryStore, at: str) -> None:
@@ -268,7 +266,6 @@ def test_keys_are_created_once_shown_and_revoked(person: Person, api: Api) -> No
     csrf = person.get("/console/keys").form("/keys/create")["csrf"]
     person.post("/console/keys/archive", {"csrf": csrf, "id": record.id, "key": api.key})
     assert other.get("/console/").url.endswith("/console/login")
-    other.close()
 
 
 def test_usage_health_and_download(person: Person, store: MemoryStore, at: str) -> None:

@@ -48,7 +48,6 @@ def test_groups_are_made_changed_and_deleted(alone: Api) -> None:
     assert alone.get(GROUPS).body["data"] == []
     operations = {(each.operation, each.integration) for each in alone.place.opened.records.entries().items}
     assert {("group_created", "console"), ("group_changed", "console"), ("group_deleted", "console")} <= operations
-    person.close()
 
 
 def test_a_key_of_an_admin_of_some_stores_sees_no_sign_ins_of_its_principal(alone: Api) -> None:
@@ -59,8 +58,16 @@ def test_a_key_of_an_admin_of_some_stores_sees_no_sign_ins_of_its_principal(alon
     people = Person(own), Person(own), Person(forged)
     seen = [person.get("/console/sessions").body.count('action="/console/sessions/end"') for person in people]
     assert seen == [3, 3, 1]
-    for person in people:
-        person.close()
+
+
+def test_findings_are_shown_of_the_stores_where_the_role_allows_it(alone: Api) -> None:
+    for key in ("mine", "team"):
+        alone.place.opened.store(key, name=f"of {key}").create("/memories/k.md", "key AKIAIOSFODNN7EXAMPLQ\n")
+        Person(alone).get(f"/console/s/{key}/sensitive?scan=1")
+    grants = [{"role": "admin", "stores": ["mine"]}, {"role": "read", "stores": ["team"]}]
+    alone.post(GROUPS, {"name": "some", "members": ["user:ann"], "grants": grants})
+    text = Person(alone.with_key(principal="user:ann")).get("/console/").text
+    assert ("of team" in text, "1 of 2 stores scanned" in text) == (True, True)
 
 
 def test_a_member_sees_what_its_groups_allow(alone: Api) -> None:
@@ -87,5 +94,3 @@ def test_a_member_sees_what_its_groups_allow(alone: Api) -> None:
     assert "team-a" not in person.get("/console/health").text
     limited = Person(alone.with_key("admin", stores=("team-*",)))
     assert [limited.get(f"/console/{page}").status for page in ("keys", "people")] == [200, 403]
-    person.close()
-    limited.close()

@@ -141,7 +141,6 @@ def by_console(api: Api, store: MemoryStore, command: dict[str, Any]) -> None:
             is_insert = name == "insert"
             text = "one\nmore\ntwo\n" if is_insert else "one\ntwo\n".replace(command["old_str"], command["new_str"])
             person.submit(f"{at}/edit/a.md", "/edit/", text=text)
-    person.close()
 
 
 DOORS: dict[str, Callable[[Api, MemoryStore, dict[str, Any]], object]] = {
@@ -217,7 +216,6 @@ def test_the_author_cannot_accept_under_any_name(api: Api, store: MemoryStore) -
     shown = person.get(f"/console/s/{store.id}/review/{waiting.id}")
     fields = {"csrf": shown.form("/decide")["csrf"], "id": waiting.id, "decision": "accept"}
     assert person.post(f"/console/s/{store.id}/decide", fields).status == 403
-    person.close()
     assert [each.id for each in store.review.pending()] == [waiting.id]
     assert store.review.accept(None, actor=EVE, mode="partial").obstacles[0].proposal_id == waiting.id
     reviewer = api.with_key("review", principal="user:bob")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx2
 import pytest
@@ -23,11 +22,9 @@ ENDINGS = {
 
 
 @pytest.fixture
-def reader(api: Api) -> Iterator[Person]:
+def reader(api: Api) -> Person:
     """A person whose key has the scope read."""
-    made = Person(api, api.with_key("read").key)
-    yield made
-    made.close()
+    return Person(api.with_key("read"))
 
 
 def url_of(route: PageRoute, store_id: str) -> str:
@@ -60,7 +57,6 @@ def test_without_a_sign_in_every_page_leads_to_the_login(api: Api, store: Memory
         answer = stranger.get(url) if route.method == "GET" else stranger.post(url, {})
         assert (answer.status, answer.headers["location"].partition("?")[0]) == (303, "/console/login"), url
         assert not answer.body
-    stranger.close()
 
 
 def test_the_address_of_the_server_leads_a_browser_to_the_console(api: Api) -> None:
@@ -76,7 +72,6 @@ def test_every_failed_sign_in_has_the_same_answer(api: Api, key: str) -> None:
     answer = stranger.sign_in(key)
     assert (answer.status, "This did not work. Check what you typed." in answer.text) == (403, True)
     assert set(stranger.http.cookies) == {"retentive_form"}
-    stranger.close()
 
 
 def test_failures_of_a_network_count_together_and_are_forgotten(alone: Api) -> None:
@@ -114,7 +109,6 @@ def test_the_cookie_of_a_sign_in_is_new_and_closed_to_scripts(api: Api) -> None:
     stored = api.place.opened.records.list("console_session")
     assert stored
     assert token not in str(stored)
-    person.close()
 
 
 def test_over_tls_the_cookie_belongs_to_the_host(api: Api) -> None:
@@ -122,7 +116,6 @@ def test_over_tls_the_cookie_belongs_to_the_host(api: Api) -> None:
     page = person.get("/console/login", host="memory.example")
     assert page.headers["set-cookie"].startswith("__Host-retentive_form=")
     assert page.headers["set-cookie"].endswith("Secure")
-    person.close()
 
 
 def test_a_sign_in_ends_after_an_idle_hour_and_after_twelve(api: Api) -> None:
@@ -148,7 +141,6 @@ def test_signing_out_ends_the_session(api: Api) -> None:
     assert answer.url.endswith("/console/login")
     person.http.cookies.set("retentive", token, domain="127.0.0.1")
     assert person.get("/console/").url.endswith("/console/login")
-    person.close()
 
 
 def test_a_code_works_once_and_for_a_minute() -> None:
@@ -171,7 +163,6 @@ def test_a_post_needs_the_token_and_the_own_origin(person: Person, store: Memory
     token = person.get(f"/console/s/{store.id}/search").form("/search")["csrf"]
     other = Person(api)
     foreign = other.get("/console/keys").form("/keys/create")["csrf"]
-    other.close()
     for url in (url_of(route, store.id) for route in POSTS):
         refused = [
             person.post(url, {"x": "1"}),
@@ -203,6 +194,10 @@ def test_a_body_must_be_a_form(person: Person, at: str, kind: str) -> None:
     assert answer.status_code == 400
 
 
+def test_a_form_has_a_largest_size(person: Person, at: str) -> None:
+    assert person.post(f"{at}/search", {"csrf": "x", "q": "y" * (8 << 20)}).status == 413
+
+
 @pytest.mark.parametrize(
     "wanted",
     ["https://evil.example/", "//evil.example/", "/\\evil.example", "/console/\\..\\x", "javascript:alert(1)", "/v1/x",
@@ -214,7 +209,6 @@ def test_a_sign_in_leads_to_no_other_site(api: Api, wanted: str) -> None:
     fields = person.get("/console/login").form("/login")
     answer = person.post("/console/login", {**fields, "key": api.key, "next": wanted})
     assert (answer.status, answer.headers["location"]) == (303, "/console/")
-    person.close()
 
 
 def test_a_sign_in_leads_to_the_page_that_was_asked_for(api: Api, store: MemoryStore) -> None:
@@ -224,7 +218,6 @@ def test_a_sign_in_leads_to_the_page_that_was_asked_for(api: Api, store: MemoryS
     again = person.post("/console/login", {**page.form("/login"), "key": "wrong"})
     answer = person.post("/console/login", {**again.form("/login"), "key": api.key})
     assert answer.url.endswith("/m/notes/a.md?view=raw")
-    person.close()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +243,6 @@ def test_a_store_of_another_key_does_not_exist(api: Api, store: MemoryStore) -> 
             assert answer.status in {400, 404}, url
             texts.append(answer.text)
         assert texts[0] == texts[1], route
-    other.close()
 
 
 def test_a_page_needs_its_scope(reader: Person, store: MemoryStore) -> None:
@@ -283,7 +275,6 @@ def test_a_page_shows_no_link_and_no_form_that_the_key_may_not_use(api: Api, sto
     for link, url in links.items():
         known = [each for each in PAGES if each.method == "GET" and _is_at(each, link)]
         assert any(person_can(scope, each) for each in known), f"{url} links to {link}"
-    person.close()
 
 
 def person_can(scope: str, route: PageRoute) -> bool:
@@ -300,7 +291,6 @@ def test_a_revoked_key_ends_the_sign_in(api: Api) -> None:
     person = Person(api, made.text)
     api.place.keys.change(made.record.id, status="archived")
     assert person.get("/console/").url.endswith("/console/login")
-    person.close()
 
 
 PAGES_OF_A_STORE = [
@@ -322,7 +312,6 @@ def test_a_key_for_some_paths_sees_no_other(api: Api, store: MemoryStore, at: st
     assert "MARKER" not in answer.body.replace("/m/MARKER.md", "")
     if page in {"", "/tree/", "/tree/team", "/m/team/a.md"}:
         assert answer.status == 200
-    person.close()
 
 
 def test_a_key_for_some_paths_gets_no_figures_of_whole_stores(api: Api, store: MemoryStore, at: str) -> None:
@@ -344,5 +333,3 @@ def test_a_key_for_some_paths_gets_no_figures_of_whole_stores(api: Api, store: M
         assert (limited.get(f"/console/?sort={sort}").status, whole.get(f"/console/?sort={sort}").status) == (400, 200)
         assert not [link for link in limited.get("/console/").links if f"sort={sort}" in link]
         assert "the API key is limited to some paths" in limited.get(f"/console/?sort={sort}").text
-    limited.close()
-    whole.close()

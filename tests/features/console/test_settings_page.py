@@ -114,4 +114,3 @@ def test_a_reader_sees_values_and_no_form(api: Api, store: MemoryStore, at: str)
     page = reader.get(f"{at}/settings")
     assert "Max memory max_memory_bytes 100 KiB maximum bytes of one memory; 0 = no limit Default: 100 KiB" in page.text
     assert not [action for _, action, _ in page.forms if "/settings" in action]
-    reader.close()

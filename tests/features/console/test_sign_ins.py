@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,17 @@ from support.console import Person
 from support.http_api import Api
 from support.served_process import started
 
-PEOPLE: list[Person] = []
 WRONG = f"rtv_{'a' * 12}_{'b' * 43}000000"
 
 
 @pytest.fixture
-def api(alone: Api) -> Iterator[Api]:
-    yield alone
-    while PEOPLE:
-        PEOPLE.pop().close()
+def api(alone: Api) -> Api:
+    return alone
 
 
 def person(api: Api, key: str, address: str = "") -> Person:
     """A person who signs in through a proxy on this machine, which names the address."""
     made = Person(api, key, signs_in=False)
-    PEOPLE.append(made)
     made.http.headers.update({"x-forwarded-for": address} if address else {})
     return made
 

@@ -52,7 +52,6 @@ def test_each_order(many: tuple[Api, list[MemoryStore]], sort: str, expected: st
     person = Person(api)
     person.get(f"/console/s/{made[1].id}/sensitive?scan=1")
     assert order(person.get(f"/console/{sort}").text) == [f"store-{each}" for each in expected]
-    person.close()
 
 
 def test_each_figure_leads_to_the_list_in_its_order(many: tuple[Api, list[MemoryStore]]) -> None:
@@ -75,7 +74,6 @@ def test_each_figure_leads_to_the_list_in_its_order(many: tuple[Api, list[Memory
     assert "1 with findings" in page.text
     person.get(f"/console/s/{made[2].id}/audit?verify=1&expect=9:{'0' * 64}")
     assert "Not sound" in person.get("/console/").text
-    person.close()
 
 
 @pytest.mark.parametrize("scope", ["read", "review", "erase"])
@@ -87,7 +85,6 @@ def test_a_figure_needs_its_scope(many: tuple[Api, list[MemoryStore]], scope: st
     assert ("Proposals waiting" in text) == (scope == "review")
     assert ("sensitive findings" in text) == (scope == "erase")
     assert "Audit logs" not in text
-    person.close()
 
 
 def test_pages_of_the_list(many: tuple[Api, list[MemoryStore]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +100,6 @@ def test_pages_of_the_list(many: tuple[Api, list[MemoryStore]], monkeypatch: pyt
     assert url == ""
     assert order(person.get("/console/?after=memstore_unknown").text) == ["store-0", "store-1"]
     assert person.get("/console/?sort=colour").status == 400
-    person.close()
 
 
 def manage(person: Person, at: str, **fields: str) -> Seen:

@@ -161,13 +161,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return self_signed(tmp_path_factory.mktemp("tls"))
 
 
-def test_tls(certificate: tuple[str, str]) -> None:
+def test_tls(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     cert, key = certificate
     tls = {"ssl_certfile": cert, "ssl_keyfile": key}
     with retentive.open("sqlite://") as opened, serving(opened, tls=tls) as api:
         url = api.url.replace("http:", "https:")
         with retentive.open(url, api_key=api.key, ca_file=cert) as trusted:
             trusted.store().create(A, "one")
+        monkeypatch.setattr("retentive.remote.client.MAX_TRIES", 1)
+        with retentive.open(api.url, api_key=api.key) as plain, pytest.raises(errors.Unavailable, match="use https"):
+            plain.store()
         assert opened.store().read(A) == "one"
         with retentive.open(url, api_key=api.key) as other, pytest.raises(errors.Unavailable, match="is not trusted"):
             other.store()

@@ -224,3 +224,5 @@ def test_keeping_needs_a_directory(tmp_path: Path) -> None:
     done = here(place, "admin", "backup", str(tmp_path / "none"), "--keep", "1")
     assert done.exit_code == 2
     assert "--keep needs an existing directory" in done.stderr
+    done = here(place, "admin", "backup", str(tmp_path))
+    assert (done.exit_code, "add --keep N" in done.stderr) == (2, True)

@@ -384,6 +384,8 @@ def test_the_command(at: str, tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", [CHATGPT])
     found = here(at, "import", "--from", "chatgpt", str(path), "--dry-run")
     assert (found.exit_code, found.stderr) == (0, "Would be: 1 created.\n")
+    without = here(at, "import", str(path))
+    assert (without.exit_code, "another product: add --from chatgpt.\n" in without.stderr) == (13, True)
     written(path, broken(title=1))
     found = here(at, "import", "--from", "chatgpt", str(path))
     assert (found.exit_code, found.stdout) == (2, "")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from retentive.console.differences import Shown, of_memory
 from retentive.console.figures import NEWS, newest_of, news_since, position
-from retentive.console.rendering import PRIVATE, counted, with_query
+from retentive.console.rendering import PRIVATE, with_query
 from retentive.console.visits import Visit, page
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences
@@ -21,6 +21,7 @@ from retentive.server.errors import finding, invalid
 from retentive.server.handlers.history import NO_VERSION, check_version_id
 from retentive.storage.contract import Operation, Version
 from retentive.store import core_of
+from retentive.values.listing import counted
 from retentive.values.paths import ROOT
 from retentive.wire.base import VERSION_ID, moment
 

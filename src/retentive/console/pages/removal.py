@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from retentive.console.figures import paths_of
 from retentive.console.pages.stores import SCANNED, note_check
-from retentive.console.rendering import counted
 from retentive.console.visits import Visit, page, redirect
 from retentive.errors import RetentiveError
 from retentive.search.results import Hit
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.history import check_version_id, redact_memory_version
 from retentive.server.handlers.stores import erase_memory
+from retentive.values.listing import counted
 from retentive.wire.stores import Erasure
 
 ROWS = 50
@@ -43,9 +43,7 @@ def redact(visit: Visit) -> Response:
         action, back, hidden = visit.url("redact"), visit.url("v", version_id), {"version": version_id}
         values = {"name": version_id, "about": about, "typed": "redact", "kind": "danger"}
         return visit.page("ask.html", "Redact a version", action=action, back=back, hidden=hidden, **values)
-    if visit.given("typed").strip() != "redact":
-        raise invalid("type the word `redact` to confirm; nothing was removed")
-    visit.check_key()
+    visit.check_typed("redact")
     redact_memory_version(visit.call(memory_version_id=version_id))
     return redirect(visit.url("v", version_id))
 
@@ -65,11 +63,9 @@ def erase(visit: Visit) -> Response:
         raise invalid("select at least one memory")
     if len(ids) > AT_ONCE:
         raise invalid(f"at most {AT_ONCE} memories can be erased at once")
-    chosen, sentence = _to_erase(visit, ids), f"erase {counted(len(ids), 'memory', 'memories')}"
+    chosen, sentence = _to_erase(visit, ids), f"erase {counted(len(ids), 'memory')}"
     if step == "erase":
-        if visit.given("typed").strip() != sentence:
-            raise invalid(f"type `{sentence}` to confirm; nothing was removed")
-        visit.check_key()
+        visit.check_typed(sentence)
         return _erase(visit, {str(each["id"]): bool(each["is_present"]) for each in chosen}, query)
     pending, versions = visit.store.review.pending(), [int(str(each["versions"])) for each in chosen]
     return _page(
@@ -130,7 +126,7 @@ def _erase(visit: Visit, chosen: dict[str, bool], query: str) -> Response:
         is_pending = removed.pending
     if not erased:
         raise invalid(f"nothing was erased ({', '.join(sorted({each['reason'] for each in left}))})")
-    what = f"Erased {counted(erased, 'memory', 'memories')} with {counted(versions, 'version')}."
+    what = f"Erased {counted(erased, 'memory')} with {counted(versions, 'version')}."
     about = "Backups, exports and the logs of database servers may still have the texts."
     if is_pending:
         about += " The storage may keep their bytes until a reader ends; `retentive admin maintain` then removes them."

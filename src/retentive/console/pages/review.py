@@ -115,8 +115,10 @@ def decide(visit: Visit) -> Response:
         raise invalid("select a proposal, and accept or refuse it")
     review, actor = visit.store.review, visit.caller.actor
     with finding("proposal"):
-        if decision == "merge" and _is_late(visit, ids[0]):
-            return _queue(visit, ids[0], is_late=True)
+        if decision == "merge":  # a memory may have changed after the page showed the merged text
+            present = [_present(visit, each.memory_id) for each in review.show(ids[0])[0].changes]
+            if not set(visit.given("seen").split()) <= {each[0].version_id for each in present if each is not None}:
+                return _queue(visit, ids[0], is_late=True)
         if decision == "refuse":
             outcome = review.refuse(ids, actor=actor)
         else:
@@ -124,14 +126,6 @@ def decide(visit: Visit) -> Response:
     if outcome.obstacles:
         return _queue(visit, outcome.obstacles[0].proposal_id, outcome)
     return redirect(visit.url("review", *(each.id for each in review.pending()[:1])))
-
-
-def _is_late(visit: Visit, proposal_id: str) -> bool:
-    """Return whether a memory was changed after the page showed the merged text."""
-    seen = set(visit.given("seen").split())
-    found, _ = visit.store.review.show(proposal_id)
-    present = [_present(visit, each.memory_id) for each in found.changes]
-    return not seen <= {each[0].version_id for each in present if each is not None}
 
 
 @page("GET", "trust", "review", "trust")

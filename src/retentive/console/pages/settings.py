@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from starlette.responses import Response
 
-from retentive.console.rendering import counted, size
+from retentive.console.rendering import size
 from retentive.console.visits import Visit, digest, page, redirect
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.server.handlers.stores import retrieve_settings, update_settings
 from retentive.store import with_options
+from retentive.values.listing import counted
 from retentive.values.settings import (
     DEFAULTS,
     REVIEW_TIERS,
@@ -197,7 +198,7 @@ def _effects(visit: Visit, changed: Mapping[str, object]) -> list[str]:
     """Return sentences about what changed settings would do to the memories that exist."""
     found, info = [], visit.info
     for name, used, text in (
-        ("max_memories", info.memories, counted(info.memories, "memory", "memories")),
+        ("max_memories", info.memories, counted(info.memories, "memory")),
         ("max_store_bytes", info.size_bytes, size(info.size_bytes)),
     ):
         limit = changed.get(name)
@@ -208,7 +209,7 @@ def _effects(visit: Visit, changed: Mapping[str, object]) -> list[str]:
     if _RETENTION & changed.keys():
         pinned = with_options(visit.store, pins={name: value for name, value in changed.items() if name in _RETENTION})
         swept = pinned.sweep(dry_run=True)
-        expired = counted(len(swept.expired), "memory", "memories")
+        expired = counted(len(swept.expired), "memory")
         pruned = counted(swept.versions_pruned, "old version")
         found.append(f"The next sweep deletes {expired}, which can be restored, and prunes {pruned} for good.")
     return found

@@ -12,12 +12,13 @@ from starlette.responses import Response
 
 import retentive
 from retentive.console.figures import NEAR, StoreRow, chart, limits_of, paths_of, recent_versions, store_row
-from retentive.console.rendering import BASE, counted, name_of, store_url, with_query
+from retentive.console.rendering import BASE, name_of, store_url, with_query
 from retentive.console.visits import Visit, download, page, redirect
 from retentive.server.errors import forbidden, invalid
 from retentive.server.handlers import stores as api
 from retentive.stats import TOP, USED_DAYS, memory_use
 from retentive.storage.contract import StoreInfo, Version
+from retentive.values.listing import counted
 from retentive.wire.stores import Scope, StoreCreation, StoreUpdate
 
 ROWS = 50
@@ -164,9 +165,7 @@ def manage_store(visit: Visit) -> Response:
         return redirect(visit.url("manage"))
     if action not in {"archive", "delete"}:
         raise invalid("action: must be rename, archive or delete")
-    if visit.given("typed").strip() != sentence:
-        raise invalid("type the key of the store, or its id if it has no key; nothing was changed")
-    visit.check_key()
+    visit.check_typed(sentence)
     if action == "delete":
         api.delete_memory_store(visit.call())
         return redirect(f"{BASE}/")

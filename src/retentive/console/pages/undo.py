@@ -89,7 +89,12 @@ def _answer(
     """
     with finding("change" if action == "undo" else "state"):
         outcome = preview()
-    seen = _seen(outcome, large)
+    planned = [
+        (each.what, each.memory_id, each.path, each.before and each.before.version_id, each.state and each.state.sha256)
+        for each in outcome.steps
+    ]
+    reasons = [(each.memory_id, each.reason) for each in (*outcome.conflicts, *outcome.left)]
+    seen = digest([planned, reasons, list(large)])
     is_late = visit.is_post and visit.given("seen") != seen
     if visit.is_post and not is_late and not outcome.conflicts:
         outcome, large = run(), ()
@@ -156,15 +161,6 @@ def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[S
         note = f"renamed from {step.before.path}" if step.what == "moved" and step.before is not None else ""
         found.append((step, STEPS[step.what], differences.shown(step.path, old, new, note=note)))
     return found
-
-
-def _seen(outcome: RestoreOutcome, large: Sequence[str]) -> str:
-    steps = [
-        (each.what, each.memory_id, each.path, each.before and each.before.version_id, each.state and each.state.sha256)
-        for each in outcome.steps
-    ]
-    reasons = [(each.memory_id, each.reason) for each in (*outcome.conflicts, *outcome.left)]
-    return digest([steps, reasons, list(large)])
 
 
 def _mode(visit: Visit) -> Mode:

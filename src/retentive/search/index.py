@@ -30,7 +30,7 @@ from retentive.storage import forking
 from retentive.storage.contract import Backend, Memory, Snapshot, Usage
 from retentive.storage.paging import readable_texts
 from retentive.values.paths import ROOT
-from retentive.values.text import decoded
+from retentive.values.text import is_text
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
 """Maximum bytes of text in all indexes of a process."""
@@ -182,31 +182,22 @@ class Corpus:
             return False
         for each in ids:
             index.remove(each)
-        for document in fresh:
+        for document in filter(None, fresh):
             index.add(document)
-        return (len(index.numbers), index.size) == usage  # a memory that was erased leaves no version
+        return (len(index.numbers), index.size) == usage  # not if one is damaged, or was erased without a version
 
 
 def all_documents(snapshot: Snapshot) -> tuple[list[Document], tuple[str, ...]]:
     """Return all readable memories as documents, and the paths of the damaged memories."""
-    documents: list[Document] = []
-    damaged: list[str] = []
-    for memory, data in readable_texts(snapshot):
-        try:
-            found = None if data is None else _document(memory, data)
-        except Damaged:  # the text is not UTF-8
-            found = None
-        if found is None:
-            damaged.append(memory.path)
-        else:
-            documents.append(found)
-    return documents, tuple(damaged)
+    found = [(memory.path, _document(memory, data)) for memory, data in readable_texts(snapshot)]
+    damaged = tuple(path for path, document in found if document is None)
+    return [document for _, document in found if document is not None], damaged
 
 
-def _document(memory: Memory, data: bytes | None) -> Document:
-    """Return the document for a memory. Raises `Damaged` if the bytes are not UTF-8."""
-    data = data or b""
-    decoded(data, path=memory.path)
+def _document(memory: Memory, data: bytes | None) -> Document | None:
+    """Return the document for a memory. None if its text is damaged."""
+    if data is None or not is_text(data):
+        return None
     return Document(memory.path, data, memory.updated_at, memory.id, memory.version_id, memory.provenance_text)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, repeat
+from typing import TypeVar
 
 from retentive.errors import Damaged
 from retentive.storage.capabilities import is_destroyed
@@ -12,6 +13,7 @@ from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Ver
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
 
+T = TypeVar("T")
 PAGE_VERSIONS = 500
 FIRST_PAGES = (20, 100)  # smaller, because most readers of a long history want its newest versions
 PAGE_STORES = 200
@@ -77,3 +79,16 @@ def all_versions(
         if not page or (before is not None and page[-1].id >= before):  # out of order (damaged): it would never end
             return
         before = page[-1].id
+
+
+def batched(items: Iterable[T], size: Callable[[T], int], *, most: int, most_bytes: int) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `most` items, and of `most_bytes` unless one item alone is larger."""
+    batch, left = list[T](), most_bytes
+    for item in items:
+        if batch and (len(batch) == most or size(item) > left):
+            yield batch
+            batch, left = [], most_bytes
+        batch.append(item)
+        left -= size(item)
+    if batch:
+        yield batch

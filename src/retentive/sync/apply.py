@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -20,6 +20,7 @@ from retentive.mounts import StoreOrMounts, store_at
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
+from retentive.storage.paging import batched
 from retentive.sync import texts
 from retentive.sync.folder import FileChanged, Folder, LocalFile
 from retentive.sync.plan import ONE_STORE, Act, Base, Files, Memories, Places, Side, SyncStep
@@ -105,7 +106,8 @@ class SyncRound:
         if not self.dry:
             new = [step for step in steps if step.act == "push" and step.path not in self.memories]
             for point in self.places.points:  # a batch is one change of one store
-                for batch in self._batches(step for step in new if self.places.of(step.path) == point):
+                own = (step for step in new if self.places.of(step.path) == point)
+                for batch in batched(own, self._size, most=MOST_IN_BATCH, most_bytes=MOST_BATCH_BYTES):
                     done.update(batch if self._created(batch) else ())
         for number, step in enumerate((each for each in steps if each not in done), start=1):
             self._try(step.path, partial(self._apply, step))
@@ -169,17 +171,8 @@ class SyncRound:
             bases[step.to] = replace(bases.pop(path), stamp=None)
             self._say(step.to, "renamed", "directory", f"from {path}")
 
-    def _batches(self, steps: Iterator[SyncStep]) -> Iterator[list[SyncStep]]:
-        batch, size = list[SyncStep](), 0
-        for step in steps:
-            more = self.files[step.path].stamp.size_bytes
-            if batch and (len(batch) == MOST_IN_BATCH or size + more > MOST_BATCH_BYTES):
-                yield batch
-                batch, size = [], 0
-            batch.append(step)
-            size += more
-        if batch:
-            yield batch
+    def _size(self, step: SyncStep) -> int:
+        return self.files[step.path].stamp.size_bytes
 
     def _created(self, batch: Sequence[SyncStep]) -> bool:
         """Create memories in one batch. Return False if a step may not be possible; then each is applied by itself."""

@@ -19,7 +19,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO
 
 from retentive.errors import InvalidInput, Refused
 from retentive.storage.disk import CLOSE_ON_EXEC, NO_FOLLOW, exchange, rename_if_free
@@ -224,7 +223,7 @@ class Folder:
         with _as_changed(), self._parent(parent) as directory:
             temporary = _free_name(ASIDE)
             rename_if_free(last, directory, temporary, directory)
-            if _sha256(_content(temporary, directory)) != file.sha256:
+            if _hash(temporary, directory) != file.sha256:
                 try:
                     rename_if_free(temporary, directory, last, directory)
                 except FileExistsError:
@@ -243,27 +242,10 @@ class Folder:
 
     def rename(self, file: LocalFile, path: str) -> None:
         """Move a scanned file to another path. Raises `FileChanged` if the file is missing or the path is in use."""
-        name = _name_of(path)
-        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(name)
+        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
         with _as_changed(), self._parent(old_parent) as before, self._parent(parent, make=True) as after:
-            try:
-                rename_if_free(old, before, new, after)
-            except FileExistsError:
-                found, also = _entry(old, before), _entry(new, after)
-                is_same = found is not None and also is not None and os.path.samestat(found, also)
-                if not is_same or old.casefold() != new.casefold():
-                    raise
-                self._rename_in_case(file.name, name)
+            rename_if_free(old, before, new, after)
             os.fsync(after)
-
-    def _rename_in_case(self, old: str, new: str) -> None:
-        """Rename a file, and each directory above it, to a name that the file system takes for the same (macOS)."""
-        below = ""
-        for before, after in zip(old.split("/"), new.split("/"), strict=True):
-            with self._parent(below) as directory:
-                if before != after:
-                    os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
-            below = os.path.join(below, after)
 
     def content(self, name: str) -> bytes | None:
         """Return the content of a file, or None if it is missing or cannot be read."""
@@ -290,7 +272,7 @@ class Folder:
         """
         for below, name in self._leftovers(""):
             with self._parent(below) as directory, suppress(FileNotFoundError, FileChanged):
-                data = _content(name, directory)
+                data = _regular(name, directory)[0]
                 if name.startswith(ASIDE) and data and not is_stored(_sha256(data)):
                     self._put_away(name, directory)
                 else:
@@ -299,7 +281,7 @@ class Folder:
     def _put_away(self, name: str, directory: int, ours: str = "") -> None:
         """Remove a temporary file if its sha256 is `ours`. If it has any other text, keep it under a visible name."""
         with suppress(FileNotFoundError, FileChanged):
-            sha256 = _sha256(_content(name, directory))
+            sha256 = _hash(name, directory)
             if sha256 == ours:
                 os.unlink(name, dir_fd=directory)
                 return
@@ -324,12 +306,12 @@ class Folder:
         Raises `FileChanged` if the hash of the file `last` is not `expected`. The old file is removed only after its
         hash was compared. If the process is killed before the removal, `clean` later removes or recovers the old file.
         """
-        if _sha256(_content(last, directory)) != expected:
+        if _hash(last, directory) != expected:
             raise FileChanged
         if not exchange(temporary, directory, last, directory):
             os.rename(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
             return
-        if _sha256(_content(temporary, directory)) != expected:
+        if _hash(temporary, directory) != expected:
             exchange(temporary, directory, last, directory)
             raise FileChanged
         os.unlink(temporary, dir_fd=directory)
@@ -382,10 +364,10 @@ class Folder:
         cannot be read.
         """
         parent, last = os.path.split(name)
-        with self._parent(parent) as directory, _regular(last, directory) as (file, before):
-            data = file.read()
-            if _stamp(os.fstat(file.fileno())) != before:
-                raise FileChanged
+        with self._parent(parent) as directory:
+            data, before, after = _regular(last, directory)
+        if after != before:
+            raise FileChanged
         return data, before
 
     @contextmanager
@@ -404,11 +386,10 @@ class Folder:
             os.close(descriptor)
 
 
-@contextmanager
-def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
-    """Open a regular file in an open directory for reading. Yield the file and its stamp.
+def _regular(name: str, directory: int) -> tuple[bytes, Stamp, Stamp]:
+    """Return the content of a regular file in an open directory, and its stamps before and after it was read.
 
-    Raises `FileChanged` if it is not a regular file, and OSError if it cannot be opened.
+    Raises `FileChanged` if it is not a regular file, and OSError if it cannot be read.
     """
     descriptor = os.open(name, _READ, dir_fd=directory)
     try:
@@ -416,7 +397,7 @@ def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
         if not stat.S_ISREG(entry.st_mode):
             raise FileChanged
         with open(descriptor, "rb", closefd=False) as file:
-            yield file, _stamp(entry)
+            return file.read(), _stamp(entry), _stamp(os.fstat(descriptor))
     finally:
         os.close(descriptor)
 
@@ -495,13 +476,12 @@ def _stamp(entry: os.stat_result) -> Stamp:
     return Stamp(entry.st_size, entry.st_mtime_ns, entry.st_ino, entry.st_ctime_ns)
 
 
-def _content(name: str, directory: int) -> bytes:
-    with _regular(name, directory) as (file, _):
-        return file.read()
-
-
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _hash(name: str, directory: int) -> str:
+    return _sha256(_regular(name, directory)[0])
 
 
 def _free_name(prefix: str) -> str:

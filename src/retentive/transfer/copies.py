@@ -25,7 +25,7 @@ from retentive.storage.contract import (
     Version,
 )
 from retentive.storage.lookup import in_the_way
-from retentive.storage.paging import all_versions, memories_by_id
+from retentive.storage.paging import all_versions, batched, memories_by_id
 from retentive.transfer.files import TransferProgress
 from retentive.transfer.lines import Copied, Header, Line, Record, digest_of, is_absent
 from retentive.values.paths import ROOT
@@ -172,7 +172,15 @@ def write_copy(
     if header.seal is None:
         capabilities.unlock(target, info)
     added, records = 0, list[Record]()
-    for batch in _batches(lines, newest or "", records):
+
+    def new() -> Iterator[Copied]:
+        for line in lines:
+            if isinstance(line, Record):
+                records.append(line)
+            elif isinstance(line, Copied) and line.version.id > (newest or ""):
+                yield line
+
+    for batch in batched(new(), lambda copied: len(copied.data or b""), most=BATCH_VERSIONS, most_bytes=BATCH_BYTES):
         target.write(header.id, partial(_record, batch=batch, raw=header.seal is not None, mark=original is not None))
         added += len(batch)
         if progress is not None:
@@ -184,22 +192,6 @@ def write_copy(
     if digest != header.digest or usage != Usage(header.memories, header.size_bytes):
         raise Damaged("the memories of the copy differ from the original")
     return Copy.of(header, added=added)
-
-
-def _batches(lines: Iterable[Line], newest: str, records: list[Record]) -> Iterator[list[Copied]]:
-    """Yield the versions after a version, in batches for one transaction. Adds the records to `records`."""
-    batch, size = list[Copied](), 0
-    for line in lines:
-        if isinstance(line, Record):
-            records.append(line)
-        elif isinstance(line, Copied) and line.version.id > newest:
-            batch.append(line)
-            size += len(line.data or b"")
-            if len(batch) == BATCH_VERSIONS or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> None:
@@ -222,15 +214,11 @@ def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> N
                 data = None  # a rename keeps the text
         if raw and version.seal is not None:
             size_bytes, sha256 = (None, None) if data is None else (version.size_bytes, version.sha256)
-            sealing = partial(_as_stored, Kept(data, size_bytes, sha256, version.seal))
-            data = None
+            kept, data = Kept(data, size_bytes, sha256, version.seal), None
+            sealing = partial(lambda stored, *_: stored, kept)
         tx.record([*changes, Imported(version, before, data, sealing)], None)
     if mark:
         tx.put_record(MARK, UNTIL, batch[-1].version.id)
-
-
-def _as_stored(kept: Kept, _memory_id: str, _version_id: str) -> Kept:
-    return kept
 
 
 def stand_ins(memories: Iterable[Memory], earlier: str, at: Version) -> list[Imported]:

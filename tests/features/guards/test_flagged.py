@@ -57,6 +57,11 @@ def test_an_edit_that_touches_no_old_value_is_allowed_in_reject_mode(store: Memo
     assert store.read(A) == f"one {KEY}\n2\n"
     reply = store.execute(replace("one ", f"1 {KEY} and "))
     assert (reply.is_error, KEY in reply.text) == (True, False)
+    store.change_settings({"sensitive": "off"})
+    store.execute(create("Card 5500005555555559\nNumber 5500005555555559\n", "/memories/b"))
+    store.change_settings({"sensitive": "reject"})
+    completed = replace("Number", "Credit card number") | {"path": "/memories/b"}  # the other one is there already
+    assert store.execute(completed).is_error
 
 
 def test_an_edit_redacts_the_whole_new_text(store: MemoryStore) -> None:

@@ -107,7 +107,7 @@ def test_the_next_search_finds_the_changes_of_another_process(backend: str, tmp_
 
 
 def test_a_database_that_is_restored_while_it_is_open_is_searched_anew(tmp_path: Path) -> None:
-    """Another program restores an older state. The next change shows that the history is another one."""
+    """Another program restores an older state, also one of the same size. A later change is found too."""
     file = tmp_path / "memory.db"
     with (
         retentive.open(f"sqlite:///{file}") as place,
@@ -117,6 +117,10 @@ def test_a_database_that_is_restored_while_it_is_open_is_searched_anew(tmp_path:
         store = place.store()
         store.create("/memories/kept", "apple\n")
         database.backup(backup)
+        store.write("/memories/kept", "grape\n")
+        assert store.search("grape").total == 1
+        backup.backup(database)
+        assert (store.search("grape").total, store.search("apple").total) == (0, 1)
         for name in ("lost", "lost too"):
             store.create(f"/memories/{name}", "apple\n")
         assert store.search("apple").total == 3

@@ -149,6 +149,7 @@ REPLACED: list[tuple[str, Callable[[Lines], Lines], str]] = [
     ("above", lambda lines: altered(lines, "version", path="/memories/../x"), "has a path that no memory can have"),
     ("no path", lambda lines: altered(lines, "version", path=""), "has no path"),
     ("unknown", lambda lines: altered(lines, "version", line="other"), "a line in the file cannot be read"),
+    ("late", lambda lines: altered(lines, "version", created_at="2200-01-01T00:00:00Z"), "not later"),
     ("no header", lambda lines: lines[1:], "do not begin with its description"),
     ("two headers", lambda lines: lines[:1] + lines, "out of order"),
     ("a record first", lambda lines: lines[:1] + of_kind(lines, "record") + lines[1:], "out of order"),

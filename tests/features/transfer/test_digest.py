@@ -113,6 +113,8 @@ def test_the_budget_holds(store: MemoryStore, tmp_path: Path, clock: Clock) -> N
         found: dict[str, Any] = json.loads(digest(file, "--budget", str(budget), "--json").stdout)
         text = block(file, "--budget", str(budget))
         assert found["tokens"] <= budget
+        longest = max(map(len, re.findall(r"^/memories/\S+\n((?:    .*\n)+)", text, re.MULTILINE)))
+        assert longest / 3 <= budget / 4
         assert (f"{60 - len(found['notes']) - found['listed']} more" in text) == (
             found["listed"] + len(found["notes"]) < 60
         )

@@ -55,7 +55,9 @@ CHATGPT: dict[str, Any] = {
         "a": node("s", "user", "Tea or coffee?", {"content_type": "image_asset_pointer"}, kind="multimodal_text"),
         "other": node("a", "assistant", "An answer that was replaced."),
         "t": node("a", "assistant", "search()", recipient="browser"),
-        "d": node("t", "assistant", "Tea.\0 \ud83d"),
+        "h": node("t", "assistant", "Hidden.", weight=0),
+        "i": node("h", "user", "Hidden too.", metadata={"is_visually_hidden_from_conversation": True}),
+        "d": node("i", "assistant", "Tea.\0 \ud83d"),
     },
 }  # fmt: skip
 CLAUDE: list[dict[str, Any]] = [
@@ -149,7 +151,7 @@ EXPORTS: dict[str, tuple[str, str, object, dict[str, tuple[str, ...]]]] = {
         "chatgpt/2025/tea-or-coffee-報告-1f5f846eaa.md": (
             '---\nsource: "import:chatgpt"\nid: "8f3a"\ncreated: "2025-01-07T00:23:20Z"\n---\n\n# T',
             "ea / or coffee? 報告\n\n## user, 2025-01-07 00:23:22\n\nTea or coffee?\n\n[image_asset_pointer]\n\n## a",
-            "\n\nTea.\ufffd \ufffd\n")}),
+            "[image_asset_pointer]\n\n## assistant, 2025-01-07 00:23:22\n\nTea.\ufffd \ufffd\n")}),
     "chatgpt zip": ("chatgpt", "e.zip", {"x/conversations-000.json": [], "x/conversations-001.json": [CHATGPT],
                                          "x/user.json": b"{"}, {"chatgpt/2025/tea-or-coffee-報告-1f5f846eaa.md": ()}),
     "claude": ("claude", "folder", {"conversations.json": CLAUDE[:1], "memories.json": CLAUDE[1:2],
@@ -305,7 +307,7 @@ CYCLE = {"a": node("b", "user", "x"), "b": node("a", "user", "x")}
 BROKEN: dict[str, tuple[str, str, object, str]] = {
     "no JSON": ("chatgpt", "c.json", b"[\nx", "c.json: line 2: not JSON"),
     "empty": ("mem0", "m.json", b"", "m.json: line 1: not JSON"),
-    "cut": ("chatgpt", "c.json", json.dumps([CHATGPT, CHATGPT], indent=1).encode()[:-30], "c.json: line 1"),
+    "cut": ("chatgpt", "c.json", json.dumps([CHATGPT, CHATGPT], indent=1).encode()[:-30], "c.json: line 2"),
     "no end of the list": ("chatgpt", "c.json", json.dumps([CHATGPT]).encode()[:-1], "c.json: line 1: not JSON"),
     "more after the list": ("chatgpt", "c.json", json.dumps([CHATGPT]).encode() + b"\n{}", "c.json: line 1: not JSON"),
     "not UTF-8": ("chatgpt", "c.json", b'[{"title": "\xff"}]', "c.json: line 1: not UTF-8"),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from random import Random
 
@@ -99,41 +98,6 @@ DOCS = _one_of(
 )
 
 
-def schema(rng: Random) -> str:
-    """JSON schema with properties for secrets."""
-    names = ["password", "token", "secret", "apiKey", "clientSecret", word(rng), word(rng)]
-    rng.shuffle(names)
-    found = {name: {"type": "string", "minLength": rng.randrange(1, 12), "writeOnly": True} for name in names}
-    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": found}, indent=2)
-
-
-def catalogue(rng: Random) -> str:
-    """Message catalogue of a program."""
-    pairs = (
-        ("Password:", "Passwort:"),
-        ("Enter password", "Saisissez le mot de passe"),
-        ("Wrong password", "Contraseña incorrecta"),
-        ("Password for %s", "%s のパスワード"),
-        ("The passwords do not match", "两次输入的密码不一致"),
-        ("Secret key available", "Geheimer Schlüssel ist vorhanden"),
-    )
-    return "".join(
-        f'#: src/{word(rng)}.c:{rng.randrange(999)}\nmsgid "{pairs[at][0]}"\nmsgstr "{pairs[at][1]}"\n\n'
-        for at in rng.choices(range(len(pairs)), k=8)
-    )
-
-
-def minified(rng: Random) -> str:
-    """Minified JavaScript in one line."""
-    parts = (
-        "function {a}({b}){{return {b}.password?{b}.token:{a}({b}.key)}}",
-        'var {a}={{password:{b},token:!0,secret:null,key:"{a}"}};',
-        '{a}.apiKey={b}.apiKey||"",{a}.password=void 0;',
-        "const {a}=({b})=>{b}.accessToken??{b}.token;",
-    )
-    return "".join(rng.choice(parts).format(a=of(rng, "L", 2), b=of(rng, "L", 1)) for _ in range(80))
-
-
 CODE: dict[str, Callable[[Random], str]] = {
     "python": PYTHON,
     "javascript": JAVASCRIPT,
@@ -144,8 +108,5 @@ CODE: dict[str, Callable[[Random], str]] = {
     "markup": MARKUP,
     "sql": SQL,
     "documentation": DOCS,
-    "json schema": schema,
-    "catalogue": catalogue,
-    "minified": minified,
 }
 """Generators by kind of document."""

@@ -15,7 +15,7 @@ from random import Random
 from support.detection.contexts import GROUPS
 from support.detection.draw import of, password
 from support.detection.phrases import LINES, PROSE
-from support.detection.values import Kind, kinds
+from support.detection.values import Kind, kinds, without_marks
 
 HALVES = ("seen", "unseen")
 _BREAKS = re.compile(r"\s+|\\n|[\u200b\u200c\u2060\ufeff\u00ad]")
@@ -57,7 +57,7 @@ def cases(seed: int = 1, *, per_kind: int = 6) -> list[Case]:
     found: list[Case] = []
     for kind in kinds():
         rng = Random(f"{seed} {kind.name}")
-        found += _alone(kind, rng, per_kind) if kind.group == "lines" else _in_contexts(kind, rng, per_kind)
+        found += _in_contexts(kind, rng, per_kind)
     for language, sentences in PROSE.items():
         found += _phrases("prose", f"prose-{language}", sentences, seed, 2 * per_kind)
     for name, lines in LINES.items():
@@ -65,23 +65,10 @@ def cases(seed: int = 1, *, per_kind: int = 6) -> list[Case]:
     return found
 
 
-def _alone(kind: Kind, rng: Random, count: int) -> Iterator[Case]:
-    for _ in range(count):
-        whole = kind.make(rng)
-        yield Case(
-            kind=kind.name,
-            family=kind.group,
-            context="own",
-            half=half_of(kind.name),
-            text=whole,
-            written=(kind.secret(whole),),
-        )
-
-
 def _in_contexts(kind: Kind, rng: Random, count: int) -> Iterator[Case]:
     """Yield texts of a kind, in contexts of the same half."""
     half = half_of(kind.name)
-    names = [name for name in GROUPS[kind.group] if half_of(f"{kind.group} {name}") == half]
+    names = [name for name in GROUPS[kind.group] if name == "own" or half_of(f"{kind.group} {name}") == half]
     rng.shuffle(names)
     for at in range(count):
         name = names[at % len(names)]
@@ -92,16 +79,15 @@ def _in_contexts(kind: Kind, rng: Random, count: int) -> Iterator[Case]:
 
 def _placed(context: str, kind: Kind, value: str) -> tuple[str, str]:
     """Insert the value into the context. Returns the text and the sensitive part as it is written in the text."""
-    secret = kind.secret(value)
     if "{v:indented}" in context:
         context = context.replace("{v:indented}", "{v}")
         value = "\n".join("    " + line for line in value.split("\n"))
-        secret = value if kind.secret is str else secret
     elif "{v:escaped}" in context:
         context = context.replace("{v:escaped}", "{v}")
         value = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        secret = secret.replace("\n", "\\n")
-    return context.format(v=value, k=kind.key), secret
+    _, _, marked = value.partition("«")
+    secret = marked.partition("»")[0] if marked else value
+    return context.format(v=without_marks(value), k=kind.key), secret
 
 
 def _phrases(family: str, name: str, templates: tuple[str, ...], seed: int, count: int) -> Iterator[Case]:

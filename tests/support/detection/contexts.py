@@ -171,4 +171,5 @@ GROUPS = {
     "seed": SEED,
     "connection": CONNECTION,
     "obfuscated": OBFUSCATED,
+    "lines": {"own": "{v}"},
 }

@@ -8,8 +8,10 @@ import json
 import re
 import string
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from urllib.parse import quote
 from uuid import UUID
 
 BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -37,7 +39,7 @@ def of(rng: Random, alphabet: str, length: int) -> str:
 
 
 def fill(rng: Random, template: str) -> str:
-    """Fill each `<alphabet:length>` of the template, and each `<uuid>`, `<crc>`, `<json:n>` and `<word>`.
+    """Fill each `<alphabet:length>` of the template, and each slot in `SLOTS`, such as `<uuid>`, and each `<crc>`.
 
     `<crc>` is the CRC-32 in base 62 of the text after the last underscore, as GitHub and npm append it. Source: GitHub
     blog, "Behind GitHub's new authentication token formats".
@@ -45,17 +47,11 @@ def fill(rng: Random, template: str) -> str:
     text, at = "", 0
     for slot in _SLOT.finditer(template):
         text += template[at : slot.start()]
-        name, length = slot.group(1), int(slot.group(2) or 0)
+        name, size = slot.group(1), int(slot.group(2) or 0)
         if name == "crc":
             text += crc62(text.rpartition("_")[2])
-        elif name == "uuid":
-            text += uuid(rng)
-        elif name == "json":
-            text += json64(rng, length)
-        elif name == "word":
-            text += rng.choice(_WORDS)
         else:
-            text += of(rng, name, length)
+            text += SLOTS[name](rng, size) if name in SLOTS else of(rng, name, size)
         at = slot.end()
     return text + template[at:]
 
@@ -157,3 +153,19 @@ def generated(rng: Random, length: int, symbols: str) -> str:
     inner += [of(rng, "d", 1), of(rng, "A", 1), of(rng, "L", 1).lower()]
     rng.shuffle(inner)
     return of(rng, "L", 1) + "".join(inner) + of(rng, "L", 1)
+
+
+_NAMES = ("minipass", "passport", "keyv", "tokenize", "secretlint", "pass-stream", "api-key-less", "passwd-user")
+SLOTS: dict[str, Callable[[Random, int], str]] = {
+    "uuid": lambda rng, _: uuid(rng),
+    "json": json64,
+    "word": lambda rng, _: word(rng),
+    "name": lambda rng, _: rng.choice((*_NAMES, *[f"{word(rng)}-{word(rng)}"] * 24)),  # of a package
+    "n": lambda rng, most: str(rng.randrange(most)),
+    "bytes": bytes64,
+    "lines": lines64,
+    "luhn": lambda rng, length: card(rng, rng.choice("12789"), length),
+    "basic": lambda rng, _: base64.b64encode(f"ci:{password(rng)}".encode()).decode(),
+    "password64": lambda rng, _: base64.b64encode(password(rng).encode()).decode(),
+    "signature": lambda rng, _: quote(fill(rng, "<b64:43>="), safe=""),
+}

@@ -20,14 +20,19 @@ Make: TypeAlias = Callable[[Random], str]
 class Kind:
     """A kind of value. `group` names its contexts, and `key` is its name in a configuration.
 
-    `secret` extracts the sensitive part of the result of `make`, such as the password of a connection string.
+    In the result of `make`, the sensitive part, such as the password of a connection string, is between « and ».
+    Without these marks, all of it is sensitive.
     """
 
     name: str
     group: str
     make: Make
     key: str = "value"
-    secret: Callable[[str], str] = str
+
+
+def without_marks(value: str) -> str:
+    """Return the result of `make` without the marks of its sensitive part."""
+    return value.replace("«", "").replace("»", "")
 
 
 def tokens() -> list[Kind]:
@@ -92,18 +97,15 @@ def _pgp(rng: Random) -> str:
 
 
 def _service_account(rng: Random) -> str:
+    key = _pem("PRIVATE KEY", 1216, b"\x30\x82\x04\xbe\x02\x01\x00")(rng)
     whole = {
         "type": "service_account",
         "project_id": "acme-prod",
         "private_key_id": of(rng, "hex", 40),
-        "private_key": _pem("PRIVATE KEY", 1216, b"\x30\x82\x04\xbe\x02\x01\x00")(rng) + "\n",
+        "private_key": f"«{key}»\n",
         "client_email": "ci@acme-prod.iam.gserviceaccount.com",
     }
-    return json.dumps(whole, indent=2)
-
-
-def _key_of_account(whole: str) -> str:
-    return json.dumps(json.loads(whole)["private_key"].strip())[1:-1]
+    return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
 CARDS = {
@@ -212,7 +214,7 @@ KEY_VALUE = {
 def connections() -> list[Kind]:
     """Return the kinds of connection strings. The sensitive part is the password or key in the string."""
     return [
-        Kind(name=f"connection-{name}", group="connection", make=_connection(form), secret=_cut(form))
+        Kind(name=f"connection-{name}", group="connection", make=_connection(form))
         for table in (URLS, KEY_VALUE)
         for name, form in table.items()
     ]
@@ -222,14 +224,10 @@ def _connection(form: str) -> Make:
     def make(rng: Random) -> str:
         plain = generated(rng, rng.randrange(10, 22), "-_!")
         key = fill(rng, "<b64:86>==" if "servicebus" not in form else "<b64:43>=")
-        return form.format(p=quote(plain, safe="!") if "://" in form else plain, k=key)
+        plain = quote(plain, safe="!") if "://" in form else plain
+        return form.format(p=f"«{plain}»", k=f"«{key}»")
 
     return make
-
-
-def _cut(form: str) -> Callable[[str], str]:
-    before, _, after = form.replace("{k}", "{p}").partition("{p}")
-    return lambda whole: whole[len(before) : len(whole) - len(after)]
 
 
 def obfuscated() -> list[Kind]:
@@ -253,7 +251,7 @@ def _hidden(form: Callable[[Random, str], str], *, urls: bool) -> Make:
 
     def make(rng: Random) -> str:
         if urls and rng.random() < 0.4:
-            return form(rng, _connection(URLS["postgresql"])(rng))
+            return form(rng, without_marks(_connection(URLS["postgresql"])(rng)))
         return form(rng, fill(rng, rng.choice(plain)))
 
     return make
@@ -293,60 +291,22 @@ def _wrapped(rng: Random, value: str) -> str:
     return value[:at] + "\n" + value[at:]
 
 
+HEADERS = {
+    "authorization-basic": "GET / HTTP/1.1\nHost: a.example.com\nAuthorization: Basic «<basic>»\n",
+    "authorization-bearer": "GET /v1/me HTTP/1.1\nHost: api.example.com\nAuthorization: Bearer «<a:40>»\n",
+    "docker-config-auth": '{"auths": {"registry.example.com": {"auth": "«<basic>»"}}}',
+    "kubeconfig-token": "users:\n- name: admin\n  user:\n    token: «<w:64>»\n",
+    "kubernetes-secret": "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  password: «<password64>»\n",
+    "x-api-key": 'curl https://api.example.com/v2/items -H "X-Api-Key: «<a:40>»"\n',
+    "azure-sas": "https://acme.blob.core.windows.net/in/a.csv?sv=2024-11-04&se=2027-01-01&sr=b&sp=r&sig=«<signature>»\n",
+}
+"""Credentials in HTTP headers and in encoded configuration."""
+
+
 def headers() -> list[Kind]:
-    """Return the kinds of credentials in HTTP headers and in encoded configuration."""
-    return [
-        Kind(name="authorization-basic", group="lines", make=_basic, secret=_last),
-        Kind(name="authorization-bearer", group="lines", make=_bearer, secret=_last),
-        Kind(name="docker-config-auth", group="lines", make=_docker_auth, secret=_quoted),
-        Kind(name="kubeconfig-token", group="lines", make=_kubeconfig, secret=_last),
-        Kind(name="kubernetes-secret", group="lines", make=_kubernetes, secret=_last),
-        Kind(name="x-api-key", group="lines", make=_x_api_key, secret=lambda whole: _last(whole)[:-1]),
-        Kind(name="gcp-service-account", group="lines", make=_service_account, secret=_key_of_account),
-        Kind(name="azure-sas", group="lines", make=_sas, secret=lambda whole: whole.rpartition("sig=")[2].strip()),
-    ]
-
-
-def _last(whole: str) -> str:
-    return whole.rsplit(maxsplit=1)[-1]
-
-
-def _quoted(whole: str) -> str:
-    return whole.split('"')[-2]
-
-
-def _basic(rng: Random) -> str:
-    value = base64.b64encode(f"admin:{password(rng)}".encode()).decode()
-    return rng.choice(
-        ["GET / HTTP/1.1\nHost: a.example.com\nAuthorization: Basic {}\n", "authorization: Basic {}"]
-    ).format(value)
-
-
-def _bearer(rng: Random) -> str:
-    return f"GET /v1/me HTTP/1.1\nHost: api.example.com\nAuthorization: Bearer {of(rng, 'a', rng.randrange(32, 64))}\n"
-
-
-def _docker_auth(rng: Random) -> str:
-    value = base64.b64encode(f"ci:{password(rng)}".encode()).decode()
-    return f'{{"auths": {{"registry.example.com": {{"auth": "{value}"}}}}}}'
-
-
-def _kubeconfig(rng: Random) -> str:
-    return f"users:\n- name: admin\n  user:\n    token: {of(rng, 'w', 64)}\n"
-
-
-def _kubernetes(rng: Random) -> str:
-    value = base64.b64encode(password(rng).encode()).decode()
-    return f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ntype: Opaque\ndata:\n  password: {value}\n"
-
-
-def _x_api_key(rng: Random) -> str:
-    return f'curl https://api.example.com/v2/items -H "X-Api-Key: {of(rng, "a", 40)}"\n'
-
-
-def _sas(rng: Random) -> str:
-    signature = quote(fill(rng, "<b64:43>="), safe="")
-    return f"https://acme.blob.core.windows.net/in/a.csv?sv=2024-11-04&se=2027-01-01&sr=b&sp=r&sig={signature}\n"
+    """Return the kinds that are whole texts."""
+    found = [Kind(name=name, group="lines", make=_filled(template)) for name, template in HEADERS.items()]
+    return [*found, Kind(name="gcp-service-account", group="lines", make=_service_account)]
 
 
 def kinds() -> list[Kind]:

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import Viewed
 from retentive.engine.memories import CallOptions, MemoryTree
-from retentive.engine.operation import AuditOnly
+from retentive.engine.operation import audit_only
 from retentive.engine.rendering import error_reply, view_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.log import position_of
@@ -264,7 +264,7 @@ class Mounts(MemoryTree):
         try:
             for mount, inner in affected.items():
                 if not is_remote(mount.store):
-                    mount.core.run(AuditOnly(name, error, tuple(inner), facts), mount.core.invocation(who))
+                    mount.core.run(audit_only(name, error, tuple(inner), **facts), mount.core.invocation(who))
         except RetentiveError as failure:
             found = failure
         return view_reply(paths[0], found) if isinstance(found, Viewed) else error_reply(self._core, found, paths)

@@ -94,7 +94,8 @@ def memory_use(store: MemoryStore) -> MemoryUse:
     core = core_of(store)
     viewed, now = core.accesses.of(core.id), datetime.fromtimestamp(core.clock(), UTC)
     read = Read("memory_use", lambda snapshot: [memory for memory, _ in snapshot.list(ROOT)])
-    return _use(core.result_of(read), viewed, now, only_idle=True)
+    memories = core.result_of(read)
+    return _use(memories, viewed, now, only_idle=True)
 
 
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:

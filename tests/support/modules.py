@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,19 +10,13 @@ from functools import cache
 from pathlib import Path
 
 import retentive
+from retentive.engine.handlers import HANDLERS
 
 ROOT = Path(retentive.__file__).parent
 
 
 def modules() -> list[Path]:
     return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
-
-
-def import_operations() -> None:
-    """Import every module with an operation, so that all subclasses of its classes are known."""
-    for path in modules():
-        if re.search(r"(Read|Write)?Operation\[", path.read_text("utf-8")):
-            importlib.import_module(".".join(["retentive", *path.relative_to(ROOT).with_suffix("").parts]))
 
 
 @cache
@@ -56,14 +48,14 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def by_function(kind: str) -> Iterator[str]:
-    """Yield the names that the code passes to `Read` or `Write`."""
-    for file in Path(retentive.__file__).parent.rglob("*.py"):
+def operations(*kinds: str) -> set[str]:
+    """Return the names of the commands that write, and those that the code passes to `Read` or `Write`."""
+    found = {command.name for command in HANDLERS}
+    for file in ROOT.rglob("*.py"):
         text = file.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)) if f"{kind}(" in text and "engine.operation" in text else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind:
-                names = [each.value for each in ast.walk(node.args[0]) if isinstance(each, ast.Constant)]
-                assert names or file.name in {"batch.py", "removal.py"}, (
-                    f"an operation without a literal name in {file}"
-                )
-                yield from (f"{kind} {name!s}" for name in names)
+        for node in ast.walk(ast.parse(text)) if "engine.operation import" in text else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+                names = {str(each.value) for each in ast.walk(node.args[0]) if isinstance(each, ast.Constant)}
+                assert names or file.name == "handlers.py", f"an operation without a literal name in {file}"
+                found |= names
+    return found

@@ -12,7 +12,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location
 from retentive.cli.options import command
 from retentive.cli.parameters import named, path_argument, text_options
-from retentive.engine.handlers import RunCommand
+from retentive.engine.handlers import run_command
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import Read
 from retentive.engine.rendering import error_reply, paths_named, rendered
@@ -50,7 +50,7 @@ def perform(store: MemoryStore, name: str, /, if_version: str | None = None, **g
     except Refused as refusal:
         return result(core.refused(name, refusal), None, ())
     assert not isinstance(parsed, View)
-    operation = RunCommand(parsed, if_version)
+    operation = run_command(parsed, if_version)
     paths = paths_named(operation)
     try:
         outcome = core.run(operation, core.invocation())

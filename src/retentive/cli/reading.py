@@ -25,7 +25,8 @@ from retentive.cli.parameters import (
 )
 from retentive.engine.lists import list_memories, load
 from retentive.errors import NotFound
-from retentive.history.revisions import AsOf, Revision
+from retentive.history.revisions import Revision
+from retentive.history.revisions import as_of as read_as_of
 from retentive.remote import remote_store
 from retentive.search.recall import LEAST_TOKENS
 from retentive.storage.contract import Memory
@@ -79,7 +80,7 @@ def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
         elif remote is not None:
             memory, text = remote.load_at(target, as_of)
         else:
-            memory, text = core.result_of(AsOf(load(core.parsed(target)), as_of))
+            memory, text = core.result_of(read_as_of(load(core.parsed(target)), as_of))
     if output.as_object():
         output.emit(memory_object(memory) | {"text": text})
     else:
@@ -111,7 +112,7 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     target = core.parsed(path)
     if remote is None:
         listing = list_memories(target, or_at=True)
-        found = core.result_of(listing if at is None else AsOf(listing, at))
+        found = core.result_of(listing if at is None else read_as_of(listing, at))
     elif at is not None:
         found = remote.memories_at(path, at)
     else:

@@ -185,7 +185,7 @@ def texts_of(store: MemoryStore, versions: Sequence[str], proposed: Mapping[str,
         texts |= {each: snapshot.get(path).data for each, path in proposed.items()}
         return {each: "" if data is None else decoded(data) for each, data in texts.items()}
 
-    return core_of(store).result_of(Read("show", work, facts_of=lambda _: {"compared": list(versions[:20])}))
+    return core_of(store).result_of(Read("show", work, facts=lambda _: {"compared": list(versions[:20])}))
 
 
 def choose_some(choose: Choose, limit: int, shown: Callable[[int], slice], large: list[str]) -> Choose:

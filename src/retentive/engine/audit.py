@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from retentive.audit.chain import append, version_hash
-from retentive.engine.operation import Operation, Outcome, WriteOperation
+from retentive.engine.operation import Operation, Outcome
 from retentive.engine.repeats import is_api_id
 from retentive.errors import Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
@@ -46,7 +46,7 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
     body |= {"tool_use_id": call.tool_use_id} if is_api_id(call.tool_use_id) else {}  # another one may be a text
     if outcome.error is None and not outcome.repeated:
         body |= operation.facts(outcome.result)
-    paths = [store.redacted(path.text, outcome.settings) for path in operation.paths()]
+    paths = [store.redacted(path.text, outcome.settings) for path in operation.paths]
     erased = body.get("erased", ())  # what is known of these versions must not stay in the log
     recorded = {each.version_id for each in outcome.recorded if not outcome.repeated} - {*erased}
     append(tx, store.id, body, paths, _hashes(tx, recorded) if len(recorded) <= MAX_HASHES else {})
@@ -67,7 +67,7 @@ def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, out
     try:
         store.backend.write(store.id, lambda tx: add(tx, store, operation, call, outcome), may_use_reserve=True)
     except StorageReadOnly:
-        if isinstance(operation, WriteOperation):
+        if operation.writes:
             raise
         if store.id not in _read_without_entry:
             _read_without_entry.add(store.id)

@@ -10,15 +10,7 @@ from typing import Any, NoReturn, Self, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import Viewed
-from retentive.engine.operation import (
-    AuditOnly,
-    CommandResult,
-    DryRun,
-    Operation,
-    Outcome,
-    ReadOperation,
-    WriteOperation,
-)
+from retentive.engine.operation import READS_OF_PATHS, CommandResult, Operation, Outcome, Read, Write, audit_only
 from retentive.engine.read import read
 from retentive.engine.rendering import error_reply, paths_named, rendered
 from retentive.engine.visibility import Hides
@@ -123,18 +115,13 @@ class StoreCore:
 
     def run(self, operation: Operation[R], call: Invocation) -> Outcome[R]:
         """Run an operation. A refusal is part of the outcome. Raises storage errors, and `PermissionDenied`."""
-        if self.limits(operation) and not operation.for_paths:
-            needed = f"the operation {operation.name} needs access to the whole memory store"
-            why = f"this caller has access to only some paths, but {needed}"
-            operation = AuditOnly(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error
-        if isinstance(operation, WriteOperation):
-            return write(self, operation, call)
-        return read(self, cast("ReadOperation[R]", operation), call)
-
-    def limits(self, operation: Operation[Any]) -> tuple[str, ...]:
-        """Return the patterns of the paths to which the caller is limited in an operation. Empty if it is not."""
-        is_write = isinstance(operation, WriteOperation) and self.write_scope is not None
-        return self.write_scope or () if is_write else self.scope
+        scope = self.write_scope if operation.writes and self.write_scope is not None else self.scope
+        if scope and not operation.for_paths and operation.name not in READS_OF_PATHS:
+            why = "this caller has access to only some paths, but this needs access to the whole memory store"
+            operation = audit_only(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error
+        if operation.writes:
+            return write(self, cast("Write[R]", operation), call)
+        return read(self, cast("Read[R] | Write[R]", operation), call)
 
     @property
     def scope_of_writes(self) -> tuple[str, ...]:
@@ -156,11 +143,11 @@ class StoreCore:
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """Return the error reply to a malformed tool call. The audit log gets an entry, as for any other call."""
-        return self.reply(AuditOnly(name, error), self.invocation(actor))
+        return self.reply(audit_only(name, error), self.invocation(actor))
 
     def reject(self, error: RetentiveError, actor: Actor | str | None = None) -> NoReturn:
         """Raise `error` for a tool call that is no command. The audit log gets an entry."""
-        self.result_of(AuditOnly(None, error), actor)
+        self.result_of(audit_only(None, error), actor)
         raise error
 
     def result_of(self, operation: Operation[R], actor: Actor | str | None = None, **origin: Unpack[Origin]) -> R:
@@ -170,18 +157,18 @@ class StoreCore:
         except Refused as refusal:
             raise self.raised(refusal, operation) from None
 
-    def peek(self, operation: ReadOperation[R] | DryRun[R]) -> R:
-        """Run a read that is one step of a larger operation, whose audit entry covers it. Raises `RetentiveError`."""
+    def peek(self, operation: Read[R] | Write[R]) -> R:
+        """Run a read or dry run that is a step of a larger operation, whose audit entry covers it."""
         return read(self, operation, self.invocation(), is_audited=False).value()
 
-    def written(self, operation: WriteOperation[CommandResult], call: Invocation) -> Written:
+    def written(self, operation: Write[CommandResult], call: Invocation) -> Written:
         """Run a write and describe the change. The error of a refusal has the sentence of the error reply."""
         try:
             return self.described(operation, self.run(operation, call))
         except Refused as refusal:
             raise self.raised(refusal, operation) from None
 
-    def described(self, operation: Operation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+    def described(self, operation: Operation[Any], outcome: Outcome[CommandResult]) -> Written:
         """Describe a change for an application. Raises the error of a refusal."""
         result, recorded = outcome.value(), outcome.recorded
         path, version_id = paths_named(operation)[-1].text, outcome.version_id or result.version_id

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from retentive.engine.citations import Citation, citations_of
 from retentive.engine.guard import Guard
 from retentive.engine.lists import read_fact
-from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation, WriteOperation
+from retentive.engine.operation import CommandResult, Facts, Outcome, Plan, Read, Write
 from retentive.engine.pending import Pending
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
@@ -27,18 +28,21 @@ from retentive.values.commands import (
     Rename,
     StrReplace,
     View,
-    Write,
     WriteCommand,
     check_file_path,
     check_text,
     paths_of,
 )
+from retentive.values.commands import Write as WriteText
 from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import PROPOSED_TEXT, Recorded
 from retentive.values.settings import Settings
 from retentive.values.text import TextPage, count_lines, decoded, insert, snippet, view
 from retentive.values.text import replace as replaced
+
+if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
 
 _MAX_LISTINGS, _MAX_LISTED_ROWS = 16, 2_000  # in the cache: at most about 3 MB
 MAX_BATCH = 100
@@ -47,45 +51,21 @@ ABSENT: Final = ""
 """Value of `if_version` if there must be no memory at the path."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunCommand(WriteOperation[CommandResult]):
+def run_command(command: WriteCommand, if_version: str | None = None) -> Write[CommandResult]:
     """Run a command that changes memories.
 
     If `if_version` is set, the command runs only if the newest version of the memory has this id. `ABSENT` means that
     there must be no memory at the path.
     """
 
-    is_command = True
-    for_paths = True
-    command: WriteCommand
-    if_version: str | None = None
+    def work(view: Snapshot, guard: Guard) -> Plan[CommandResult]:
+        if if_version is not None:
+            _check_version(view, guard, command, if_version)
+        return HANDLERS[type(command)](view, guard, command)
 
-    @property
-    def name(self) -> str:  # type: ignore[override]  # depends on the command, as the next four
-        return self.command.name
-
-    @property
-    def allowed_when_archived(self) -> bool:  # type: ignore[override]
-        return isinstance(self.command, Delete | Clear)
-
-    only_removes = allowed_when_archived
-
-    @property
-    def first_path(self) -> str | None:  # type: ignore[override]
-        path = paths_of(self.command)[0]
-        return None if path.is_root else path.text
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return paths_of(self.command)
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        if self.if_version is not None:
-            _check_version(view, guard, self.command, self.if_version)
-        return HANDLERS[type(self.command)](view, guard, self.command)
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+    def facts_kept(outcome: Outcome[CommandResult], _: Snapshot) -> Mapping[str, object]:
         """Return the version, and those parts of the reply that cannot be taken from the repeated command."""
-        result: CommandResult = outcome.value()
+        result = outcome.value()
         notes = [[note.key, {k: v for k, v in note.values.items() if k != "path"}] for note in result.notes]
         facts: dict[str, object] = {"version": outcome.version_id or result.version_id, "notes": notes}
         if result.is_new:
@@ -94,52 +74,53 @@ class RunCommand(WriteOperation[CommandResult]):
             facts["at"] = result.at
         return facts
 
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        path, version_id = paths_of(self.command)[-1].written, str(facts["version"])
-        notes = tuple(Phrase(key, {**values, "path": path}) for key, values in facts["notes"])
-        result = CommandResult(notes, version_id, is_new=bool(facts.get("new")))
-        if "at" in facts:  # the snippet comes from the text that the first run wrote, unless it was removed later
-            text, inner = None, version_id.rpartition(".")[2]
-            with suppress(NotFound):
-                if version_id.startswith("prop_") and not inner.startswith("memver_"):
-                    text = view.get_record(PROPOSED_TEXT, version_id)
-                elif (data := view.version(inner)[1]) is not None:
-                    text = decoded(data)
-            if text is not None:
-                result.snippet = snippet(text, facts["at"], len(getattr(self.command, "new_str", "")), max_chars=0)
-        return result
+    removes = isinstance(command, Delete | Clear)
+    return Write(
+        command.name,
+        work,
+        paths_of(command),
+        command=command,
+        facts_kept=facts_kept,
+        rebuilt=partial(_rebuilt, command),
+        under_review="propose",
+        only_removes=removes,
+        allowed_when_archived=removes,
+        for_paths=True,
+    )
+
+
+def _rebuilt(command: WriteCommand, facts: Facts, view: Snapshot) -> CommandResult:
+    path, version_id = paths_of(command)[-1].written, str(facts["version"])
+    notes = tuple(Phrase(key, {**values, "path": path}) for key, values in facts["notes"])
+    result = CommandResult(notes, version_id, is_new=bool(facts.get("new")))
+    if "at" in facts:  # the snippet comes from the text that the first run wrote, unless it was removed later
+        text, inner = None, version_id.rpartition(".")[2]
+        with suppress(NotFound):
+            if version_id.startswith("prop_") and not inner.startswith("memver_"):
+                text = view.get_record(PROPOSED_TEXT, version_id)
+            elif (data := view.version(inner)[1]) is not None:
+                text = decoded(data)
+        if text is not None:
+            result.snippet = snippet(text, facts["at"], len(getattr(command, "new_str", "")), max_chars=0)
+    return result
 
 
 BatchStep: TypeAlias = tuple[CommandResult, Sequence[Recorded]]
 """Result of one command of a batch, and the ids of the versions that the command recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch(WriteOperation[list[BatchStep]]):
+def run_batch(commands: Sequence[Write[CommandResult]]) -> Write[list[BatchStep]]:
     """Run commands in order, as one change. Each command sees the changes of the commands before it.
 
     If a command is refused, nothing changes. The `position` of the `Refused` error is the index of that command.
     """
 
-    name = "batch"
-    for_paths = True
-    commands: tuple[RunCommand, ...]
-
-    @property
-    def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the commands
-        return all(each.allowed_when_archived for each in self.commands)
-
-    only_removes = allowed_when_archived
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[list[BatchStep]]:
+    def work(view: Snapshot, guard: Guard) -> Plan[list[BatchStep]]:
         after, results = Pending(view), list[CommandResult]()
         ends = [0]  # of the changes of each command
-        for position, command in enumerate(self.commands):
+        for position, command in enumerate(commands):
             try:
-                plan = command.decide(after, guard)
+                plan = command.work(after, guard)
             except Refused as refusal:
                 refusal.position = position
                 raise
@@ -152,12 +133,22 @@ class Batch(WriteOperation[list[BatchStep]]):
 
         return Plan([], after.changes, afterwards=steps)
 
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        return {"steps": [[result.version_id, len(recorded)] for result, recorded in outcome.value()]}
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[BatchStep]:
-        left = iter(recorded)  # the results have no notes and snippets, which only replies need
+    def rebuilt(facts: Facts, _: Snapshot) -> list[BatchStep]:
+        left = iter(facts["recorded"])  # the results have no notes and snippets, which only replies need
         return [(CommandResult(version_id=before), list(islice(left, count))) for before, count in facts["steps"]]
+
+    removes = all(each.only_removes for each in commands)
+    return Write(
+        "batch",
+        work,
+        tuple(dict.fromkeys(path for each in commands for path in each.paths)),
+        facts_kept=lambda outcome, _: {"steps": [[result.version_id, len(ids)] for result, ids in outcome.value()]},
+        rebuilt=rebuilt,
+        under_review="propose",
+        only_removes=removes,
+        allowed_when_archived=removes,
+        for_paths=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,63 +162,50 @@ class Viewed:
     citations: Sequence[Citation] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunView(ReadOperation[Viewed]):
-    """Run the command `view`. `listings` caches directory listings of stored states, none of overlays."""
+def run_view(command: View, core: StoreCore) -> Read[Viewed]:
+    """Run the command `view`: read the lines of a memory or list a directory.
 
-    name = "view"
-    for_paths = True
-    command: View
-    listings: dict[object, Listing] | None = None
+    The operation raises `Refused` for a missing path or an invalid range.
+    """
+    path = command.path
 
-    @property
-    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
-        return None if self.command.path.is_root else self.command.path.text
+    def work(snapshot: Snapshot) -> Viewed:
+        settings, entry = core.settings_of(snapshot), entry_at(snapshot, path)
+        if entry.memory is None:
+            if not entry.below:
+                raise Refused("view_missing")
+            return Viewed(listing=_listing(snapshot, path, settings, core.listings))
+        try:
+            page = view(entry.data or b"", command.view_range, max_chars=settings.view_chars)
+        except UnicodeDecodeError:
+            raise Damaged("the stored text is not valid UTF-8") from None
+        doubted = settings.trust and Assessment(snapshot, settings, None).open_contributors(entry.memory)
+        cited = citations_of(snapshot, entry.memory, entry.data)
+        if cited:  # of the lines that are shown; in a tree of stores, a cited memory may be in another store
+            first = (command.view_range or (1, -1))[0]
+            last, is_own = first + page[0].count("\n"), path.mount == ROOT
+            cited = [e for e in cited if (is_own or not e.is_of_memory) and (not e.line or first <= e.line <= last)]
+        return Viewed(entry.memory, page, is_unconfirmed=bool(doubted), citations=cited)
 
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return (self.command.path,)
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return read_fact(result.memory) or {"listed": True}
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
-        """Read the lines of a memory or list a directory. Raises `Refused` for a missing path or an invalid range."""
-        path = self.command.path
-        entry = entry_at(snapshot, path)
-        if entry.memory is not None:
-            try:
-                page = view(entry.data or b"", self.command.view_range, max_chars=settings.view_chars)
-            except UnicodeDecodeError:
-                raise Damaged("the stored text is not valid UTF-8") from None
-            doubted = settings.trust and Assessment(snapshot, settings, None).open_contributors(entry.memory)
-            cited = citations_of(snapshot, entry.memory, entry.data)
-            if cited:  # of the lines that are shown; in a tree of stores, a cited memory may be in another store
-                first = (self.command.view_range or (1, -1))[0]
-                last, is_own = first + page[0].count("\n"), path.mount == ROOT
-                cited = [e for e in cited if (is_own or not e.is_of_memory) and (not e.line or first <= e.line <= last)]
-            return Viewed(entry.memory, page, is_unconfirmed=bool(doubted), citations=cited)
-        if not entry.below:
-            raise Refused("view_missing")
-        memories = snapshot.list(
-            path.text
-        )  # compares plain files with their versions at once, and reads the rest later
-        if self.listings is None or isinstance(snapshot, Overlay | Transaction):
-            return Viewed(listing=_listing(path, memories, settings))
-        state = snapshot.state  # with the usage: a database that was restored from a backup may repeat a revision
-        key = (state.revision, state.usage, path.text, settings.list_rows, path.outward(path.text))
-        found = self.listings.get(key)
-        if found is None:
-            found = _listing(path, memories, settings)
-            if len(self.listings) >= _MAX_LISTINGS:
-                self.listings.clear()
-            if len(found.rows) <= _MAX_LISTED_ROWS:
-                self.listings[key] = found
-        return Viewed(listing=found)
+    return Read("view", work, path, lambda viewed: read_fact(viewed.memory) or {"listed": True}, command)
 
 
-def _listing(path: MemoryPath, memories: Iterable[tuple[Memory, object]], settings: Settings) -> Listing:
+def _listing(snapshot: Snapshot, path: MemoryPath, settings: Settings, cache: dict[object, Listing]) -> Listing:
+    """List a directory. `cache` has listings of stored states, none of overlays."""
+    memories = snapshot.list(path.text)  # compares plain files with their versions at once, and reads the rest later
+    state, shown = snapshot.state, path.outward(path.text)
+    # With the usage: a database that was restored from a backup may repeat a revision.
+    key = (state.revision, state.usage, path.text, settings.list_rows, shown)
+    is_stored = not isinstance(snapshot, Overlay | Transaction)
+    if is_stored and (known := cache.get(key)) is not None:
+        return known
     sizes = ((memory.path, memory.size_bytes) for memory, _ in memories)
-    return listing(path.text, sizes, max_rows=settings.list_rows, shown=path.outward(path.text))
+    found = listing(path.text, sizes, max_rows=settings.list_rows, shown=shown)
+    if is_stored and len(found.rows) <= _MAX_LISTED_ROWS:
+        if len(cache) >= _MAX_LISTINGS:
+            cache.clear()
+        cache[key] = found
+    return found
 
 
 def check_free(entry: Entry) -> None:
@@ -284,7 +262,7 @@ def _create(view: Snapshot, guard: Guard, command: Create) -> Plan[CommandResult
     return guard.put(view, entry, path, command.file_text)
 
 
-def _write(view: Snapshot, guard: Guard, command: Write | Append) -> Plan[CommandResult]:
+def _write(view: Snapshot, guard: Guard, command: WriteText | Append) -> Plan[CommandResult]:
     check_text("text", command.text)
     path, text = command.path, command.text
     check_file_path(path)
@@ -378,7 +356,7 @@ HANDLERS: Mapping[type[WriteCommand], Callable[[Snapshot, Guard, Any], Plan[Comm
     Insert: _insert,
     Delete: _delete,
     Rename: _rename,
-    Write: _write,
+    WriteText: _write,
     Append: _write,
     Clear: _clear,
 }

@@ -18,13 +18,12 @@ from datetime import datetime
 from string import hexdigits
 from typing import Any, Literal, TypeAlias
 
-from retentive.engine.operation import Read, ReadOperation
+from retentive.engine.operation import Read
 from retentive.errors import CursorExpired, Damaged, NotFound
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, now_us, sortable_id, to_datetime
 from retentive.values.listing import ListPage, directory_of, path_after
 from retentive.values.paths import MemoryPath
 from retentive.values.records import name_of, time_in_id
-from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 HISTORY, PRUNED = "history", "pruned_until"  # kind and key of the record of the time from which all versions are kept
@@ -66,7 +65,7 @@ def read_version(version_id: str) -> Read[tuple[Version, str | None]]:
         version, data = snapshot.version(version_id)
         return version, None if data is None else decoded(data)
 
-    return Read("show", work, facts_of=lambda found: version_fact(found[0]))
+    return Read("show", work, facts=lambda found: version_fact(found[0]))
 
 
 def read_fact(memory: Memory | None) -> Mapping[str, object]:
@@ -108,49 +107,46 @@ class ListedDirectory:
 Listed: TypeAlias = ListedMemory | ListedDirectory
 
 
-@dataclass(frozen=True, slots=True)
-class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
-    """List the memories below a directory, in byte order. With `depth` 1, list one level, including directories."""
+def list_page(
+    path: MemoryPath, depth: int = 0, cursor: ListingCursor | None = None, limit: int = 100, texts: bool = False
+) -> Read[ListPage[Listed, ListingCursor]]:
+    """List the memories below a directory, in byte order. With `depth` 1, list one level, including directories.
 
-    name = "list"
-    for_paths = True
-    path: MemoryPath
-    depth: int = 0
-    cursor: ListingCursor | None = None
-    limit: int = 100
-    texts: bool = False
+    The operation raises `CursorExpired`.
+    """
+    is_level, wanted = depth == 1, limit + 1  # one more entry shows that there is a next page
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        memories = [each.memory for each in result.items if isinstance(each, ListedMemory) and each.text is not None]
-        reads = [[memory.id, memory.version_id] for memory in memories]
-        return {"listed": True} | ({"reads": reads} if reads else {})
+    def text_of(snapshot: Snapshot, version: Version) -> bytes | None:
+        try:
+            return snapshot.version(version.id)[1] if texts else None
+        except NotFound:
+            raise _expired() from None
 
-    def apply(self, snapshot: Snapshot, settings: Settings) -> ListPage[Listed, ListingCursor]:
-        """Read a page, with one more entry, which shows that there is a next page. Raises `CursorExpired`."""
-        under, limit, is_level = self.path.text, self.limit + 1, self.depth == 1
-        if self.cursor is None:  # the pin is the newest version; if an event is newer, its id in the form of a version
+    def work(snapshot: Snapshot) -> ListPage[Listed, ListingCursor]:
+        if cursor is None:  # the pin is the newest version; if an event is newer, its id in the form of a version
             newest, event = next(snapshot.versions(limit=1), None), newest_event(snapshot)
             pin = max("" if newest is None else newest.id, f"memver_{event.partition('_')[2]}" if event else "")
-            batch = snapshot.list(under, limit=limit, one_level=is_level, texts=self.texts)
+            batch = snapshot.list(path.text, limit=wanted, one_level=is_level, texts=texts)
         else:
-            pin, start = self.cursor.pin, path_after(self.cursor.last)
+            pin, start = cursor.pin, path_after(cursor.last)
             _check_kept(snapshot, pin)
-            versions = snapshot.list_at(f"{pin}~", under, start=start, limit=limit, one_level=is_level)
-            batch = ((memory_then(version), self._text(snapshot, version)) for version in versions)
+            versions = snapshot.list_at(f"{pin}~", path.text, start=start, limit=wanted, one_level=is_level)
+            batch = ((memory_then(version), text_of(snapshot, version)) for version in versions)
         found: list[Listed] = []
         cursors: list[ListingCursor] = []
         for memory, data in batch:
-            directory = directory_of(under, memory.path) if is_level else None
+            directory = directory_of(path.text, memory.path) if is_level else None
             text = None if data is None else decoded(data, path=memory.path)
             found.append(ListedMemory(memory, text) if directory is None else ListedDirectory(directory))
             cursors.append(ListingCursor(pin, directory or memory.path))
-        return ListPage.of(found, self.limit, cursors)
+        return ListPage.of(found, limit, cursors)
 
-    def _text(self, snapshot: Snapshot, version: Version) -> bytes | None:
-        try:
-            return snapshot.version(version.id)[1] if self.texts else None
-        except NotFound:
-            raise _expired() from None
+    def facts(page: ListPage[Listed, ListingCursor]) -> Mapping[str, object]:
+        memories = [each.memory for each in page.items if isinstance(each, ListedMemory) and each.text is not None]
+        reads = [[memory.id, memory.version_id] for memory in memories]
+        return {"listed": True} | ({"reads": reads} if reads else {})
+
+    return Read("list", work, path, facts)
 
 
 def memory_then(version: Version) -> Memory:

@@ -1,125 +1,100 @@
-"""Base classes of all operations on a memory store, and the outcome of an operation."""
+"""Operations on a memory store, their plans and their outcomes."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Phrase, Refused, RetentiveError
 from retentive.storage.contract import Actor, Change, Memory, Metadata, Recorded, Snapshot
+from retentive.values.commands import Clear, Command
+from retentive.values.paths import MemoryPath
 
 if TYPE_CHECKING:
     from retentive.engine.guard import Guard
     from retentive.engine.lists import EventType
-    from retentive.values.paths import MemoryPath
     from retentive.values.settings import Settings
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 UnderReview: TypeAlias = Literal["propose", "refuse", "skip", "always"]
-FactsOf: TypeAlias = "Callable[[Any], Mapping[str, object]] | None"
-
+Facts: TypeAlias = Mapping[str, Any]
+NO_FACTS: Callable[[Any], Mapping[str, object]] = lambda _: {}  # noqa: E731 - a default
 
 REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All other errors are failures of storage or missing permissions."""
-_READS_OF_PATHS = frozenset(
-    {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "recall", "memory_use"}
-    | {"promote.read", "citations"}
+READS_OF_PATHS = frozenset(
+    {"view", "load", "load.as_of", "list", "list.as_of", "versions", "feed", "log", "show", "text_at", "blame", "diff"}
+    | {"search", "recall", "memory_use", "promote.read", "citations"}
 )
+"""Names of the reads that a caller whose access is limited to some paths may run, as those with `for_paths`."""
 
 
-class Operation(ABC, Generic[R_co]):
-    """One operation on a memory store. Subclasses are frozen dataclasses.
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation(Generic[R]):
+    """One operation on a memory store: a `Read` or a `Write`, which calls the function `work`.
 
     - `name`: name of the operation in the audit log.
+    - `path`: path or paths of the operation.
+    - `facts`: function that returns additional fields of the audit entry from the result: no texts and no paths.
+    - `command`: command that the operation runs. Its tool_use id identifies a repetition, as a request's key does.
     - `needs_external_edits`: if true, external edits of plain files are recorded before the operation runs, so that
       the operation sees them.
     - `for_paths`: if true, a caller whose access is limited to some paths may run the operation. Such an operation
       must read only memories and versions, and only through the snapshot or transaction that it gets.
+    - `writes`: false for a read, and for the dry run of a write, which the same guards and limits refuse.
+    """
+
+    name: str | None
+    work: Callable[..., Any]
+    path: MemoryPath | Sequence[MemoryPath] | None = None
+    facts: Callable[[Any], Mapping[str, object]] = NO_FACTS
+    command: Command | Clear | None = None
+    needs_external_edits: bool = False
+    for_paths: bool = False
+    writes: bool = False
+
+    @property
+    def paths(self) -> tuple[MemoryPath, ...]:
+        """Paths of the operation, as written in the request."""
+        path = self.path
+        return () if path is None else (path,) if isinstance(path, MemoryPath) else tuple(path)
+
+    @property
+    def first_path(self) -> str | None:
+        """Path of the entry that a command reads first. It is never the root."""
+        return None if self.command is None or self.paths[0].is_root else self.paths[0].text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read(Operation[R]):
+    """Operation that changes nothing.
+
+    - `work`: returns the result for one consistent state of the store, as the actor sees it. Raises `RetentiveError`.
     - `sees_all`: if true, the operation reads the stored state. This includes the memories that are hidden from the
       actor, but not the proposed changes.
     - `is_filtered`: if true, the operation itself leaves out what the caller may not see.
-    - `first_path`: path of the entry that the operation reads first, or None. It is never the root.
-    - `facts_of`: function that returns additional fields of the audit entry.
     """
 
-    __slots__ = ()
-    name: str | None
-    needs_external_edits: bool = False
-    for_paths: bool = False
-    sees_all: bool = False
-    is_filtered: bool = False
-    first_path: str | None = None
-    facts_of: FactsOf = None
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        """Return the paths of the operation. By default, the only one is the field `path`, if there is such a field."""
-        path: MemoryPath | None = getattr(self, "path", None)
-        return () if path is None else (path,)
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return additional fields for the audit entry of an operation with this result.
-
-        They contain no texts and no paths.
-        """
-        return {} if self.facts_of is None else self.facts_of(result)
-
-
-class ReadOperation(Operation[R_co]):
-    """Operation that changes nothing."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
-        """Return the result for one consistent state of the store, as the actor sees it. Raises `RetentiveError`."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Read(ReadOperation[R]):
-    """Read operation that calls the function `work`."""
-
-    name: str
     work: Callable[[Snapshot], R]
-    path: MemoryPath | None = None
-    facts_of: FactsOf = None
-    needs_external_edits: bool = False
     sees_all: bool = False
     is_filtered: bool = False
 
-    @property
-    def for_paths(self) -> bool:  # type: ignore[override]  # depends on the read
-        return self.name in _READS_OF_PATHS
 
-    def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        return self.work(snapshot)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AuditOnly(ReadOperation[None]):
-    """Operation that only writes the audit entry of a call, and raises the error of the call, if any.
+def audit_only(
+    name: str | None, error: RetentiveError | None = None, paths: Sequence[MemoryPath] = (), **facts: object
+) -> Read[None]:
+    """Return an operation that only writes the audit entry of a call, and raises the error of the call, if any.
 
     It is used for a malformed call, and for a call that runs elsewhere, such as a command across mounts or a bulk read.
-    `written` are those paths of the call that could be parsed. `details` are additional fields of the entry.
+    `paths` are those paths of the call that could be parsed.
     """
 
-    for_paths = True
-    name: str | None
-    error: RetentiveError | None = None
-    written: tuple[MemoryPath, ...] = ()
-    details: Mapping[str, object] = field(default_factory=dict)
+    def work(_: Snapshot) -> None:
+        if error is not None:
+            raise error
 
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return self.written
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return self.details
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> None:
-        if self.error is not None:
-            raise self.error
+    return Read(name, work, paths, lambda _: facts, for_paths=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,82 +143,34 @@ class CommandResult:
     memory: Memory | None = None
 
 
-class WriteOperation(Operation[R_co]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Write(Operation[R]):
     """Operation that may change memories, history or settings. It decides purely; `write.py` records its plan.
 
-    - `only_removes`: if true, the operation may use the reserved space of a full disk.
+    - `work`: returns what to change, as the actor sees the store. Only reads, may be called again, raises `Refused`.
+    - `facts_kept`: returns ids and numbers, without texts and paths, from which `rebuilt` can rebuild the result for a
+      repeated request, with `recorded`: the ids of what was recorded. None means that a repeated request may simply run
+      the operation again, because the second run changes nothing.
     - `under_review`: treatment of the operation if its actor is under review. The changes become a proposal
       (`propose`), the operation is refused (`refuse`), or it runs as usual (`skip`). With `always`, the changes become
       a proposal whoever makes them.
+    - `only_removes`: if true, the operation may use the reserved space of a full disk.
     - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
       or because it changes no memory.
-    - `is_command`: if true, the tool_use id of a call identifies a repetition, as a request's key does.
     """
 
-    __slots__ = ()
-    only_removes: bool = False
-    allowed_when_archived: bool = False
-    under_review: UnderReview = "propose"
-    is_command: ClassVar[bool] = False
-
-    @abstractmethod
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[R_co]:
-        """Return what to change, as the actor sees the store. Reads only, and may be called again. Raises `Refused`."""
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        """Return ids and numbers from which `result_from` can rebuild the result for a repeated request.
-
-        They contain no texts and no paths. Return None if a repeated request may simply run the operation again,
-        because the second run changes nothing.
-        """
-        return None
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> R_co:
-        """Rebuild the result of an earlier run from the history, its facts, and the ids of what it recorded."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Write(WriteOperation[R]):
-    """Write that calls the function `work`. `facts_kept` and `rebuilt` do what `facts_to_keep` and `result_from` do."""
-
-    name: str
     work: Callable[[Snapshot, Guard], Plan[R]]
-    path: MemoryPath | None = None
-    facts_of: FactsOf = None
     facts_kept: Callable[[Outcome[R], Snapshot], Mapping[str, object] | None] = lambda *_: None
-    rebuilt: Callable[[Mapping[str, Any], Snapshot], R] | None = None
+    rebuilt: Callable[[Facts, Snapshot], R] | None = None
     under_review: UnderReview = "refuse"
     only_removes: bool = False
     allowed_when_archived: bool = True
-    needs_external_edits: bool = False
-    for_paths: bool = False
+    writes: bool = True
 
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[R]:
-        return self.work(view, guard)
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        return self.facts_kept(outcome, after)
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> R:
-        assert self.rebuilt is not None
-        return self.rebuilt(facts, view)
-
-
-@dataclass(frozen=True, slots=True)
-class DryRun(Operation[R]):
-    """Run of a write that records nothing. The same guards and limits refuse it. `read.py` lets the write decide."""
-
-    for_paths = True
-    needs_external_edits = True
-    operation: WriteOperation[R]
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.operation.name}.preview"
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return self.operation.paths()
+    def dry_run(self) -> Write[R]:
+        """Return the dry run of this operation: it only decides. `read.py` runs it."""
+        name = f"{self.name}.preview"
+        return replace(self, name=name, facts=NO_FACTS, needs_external_edits=True, for_paths=True, writes=False)
 
 
 @dataclass(slots=True, eq=False)

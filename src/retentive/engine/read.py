@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from retentive.engine import audit
 from retentive.engine.guard import Guard, is_archived
-from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
+from retentive.engine.operation import REFUSALS, Outcome, Read, Write
 from retentive.engine.pending import with_own_proposals
 from retentive.engine.visibility import Assessment, Filtered, is_used, within
 from retentive.errors import Refused, RetentiveError
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def read(
-    store: StoreCore, operation: ReadOperation[R] | DryRun[R], call: Invocation, *, is_audited: bool = True
-) -> Outcome[R]:
-    """Run an operation that changes nothing, on one consistent state of a store.
+def read(store: StoreCore, operation: Read[R] | Write[R], call: Invocation, *, is_audited: bool = True) -> Outcome[R]:
+    """Run a read, or the dry run of a write, on one consistent state of a store.
 
     A refusal is part of the outcome. A failure of the storage is raised. Safe from any thread. The audit entry, if the
     store is audited, is written before this function returns; a step of a larger operation has no entry of its own.
@@ -38,6 +36,14 @@ def read(
             if operation.needs_external_edits:
                 store.record_external_edits(snapshot)
 
+            # A dry run decides as the write does.
+            if isinstance(operation, Write):
+                if is_archived(snapshot) and not operation.allowed_when_archived:
+                    raise Refused("archived")
+                present = with_own_proposals(snapshot, settings, who)
+                plan = operation.work(within(present, store.scope_of_writes), Guard(store, present, settings, call))
+                return Outcome(settings, plan.result)
+
             # What the actor sees: without hidden memories, with its own proposals, within the paths of its key.
             is_hiding = is_used(settings) or store.hides is not None
             if is_hiding and not operation.is_filtered and (store.hides_history or not operation.sees_all):
@@ -47,14 +53,7 @@ def read(
                 view = with_own_proposals(view, settings, who)
             if not operation.is_filtered:
                 view = within(view, store.scope)
-
-            if not isinstance(operation, DryRun):
-                return Outcome(settings, operation.apply(view, settings))
-            if is_archived(snapshot) and not operation.operation.allowed_when_archived:
-                raise Refused("archived")
-            present = with_own_proposals(snapshot, settings, who)
-            guard = Guard(store, present, settings, call)
-            return Outcome(settings, operation.operation.decide(within(present, store.scope_of_writes), guard).result)
+            return Outcome(settings, operation.work(view))
         except REFUSALS as refusal:
             return Outcome(settings, error=refusal)
 

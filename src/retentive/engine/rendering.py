@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from retentive.engine.citations import notes_on
-from retentive.engine.handlers import RunCommand, RunView, Viewed
+from retentive.engine.handlers import Viewed
 from retentive.engine.operation import CommandResult, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
-from retentive.values.commands import Append, Clear, Create, Delete, Insert, Rename, StrReplace, Write
+from retentive.values.commands import Append, Clear, Create, Delete, Insert, Rename, StrReplace, View, Write
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES, Reply, redact_echoes
 
@@ -32,7 +32,7 @@ STORAGE_REPLIES = {
 """Name of the reply template for each error code of a storage failure. Errors with other codes are raised."""
 OF_BACKENDS = {"path_taken", "path_folds"}
 """Names of reply templates for refusals by a backend. Such a refusal contains the canonical path of a memory."""
-_SENTENCES = {Create: "created", Delete: "deleted", Rename: "renamed", Clear: "cleared"}
+_SENTENCES: Mapping[object, str] = {Create: "created", Delete: "deleted", Rename: "renamed", Clear: "cleared"}
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _ROOT = (MemoryPath.known(ROOT),)
 
@@ -50,23 +50,23 @@ def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) 
     Only errors mask the input that they repeat: a path that was accepted has no sensitive value.
     """
     say, result, error = REPLIES.phrase, outcome.result, outcome.error
+    command, paths = operation.command, paths_named(operation)
     if error is not None:
         # Models are told to view images, so the refusal of a view of one says more.
-        if isinstance(operation, RunView) and isinstance(error, Refused) and "is_file" in error.values:
-            error = Refused("view_image") if operation.command.path.text.lower().endswith(_IMAGES) else error
-        return error_reply(core, error, paths_named(operation))
-    if isinstance(result, Viewed) and isinstance(operation, RunView):
-        return view_reply(operation.command.path, result)
-    if not isinstance(result, CommandResult) or not isinstance(operation, RunCommand):
-        raise TypeError(f"an operation of the type {type(operation).__name__} cannot be rendered as a reply")
-    match operation.command:
+        if isinstance(command, View) and isinstance(error, Refused) and "is_file" in error.values:
+            error = Refused("view_image") if command.path.text.lower().endswith(_IMAGES) else error
+        return error_reply(core, error, paths)
+    if isinstance(result, Viewed):
+        return view_reply(paths[0], result)
+    if not isinstance(result, CommandResult):
+        raise TypeError(f"the operation {operation.name} cannot be rendered as a reply")
+    match command:
         case StrReplace():
             key = "edited" if result.snippet is None else "edited_snippet"
         case Insert() | Write() | Append():
             key = "created" if result.is_new else "inserted"
-        case command:
+        case _:
             key = _SENTENCES[type(command)]
-    paths = paths_named(operation)
     lines = [say(key, {"path": paths[-1].written, "old_path": paths[0].written, "new_path": paths[-1].written})]
     if result.snippet is not None:
         lines.append(result.snippet)
@@ -94,7 +94,7 @@ def error_reply(core: Renderer, error: RetentiveError, paths: Sequence[MemoryPat
 
 def paths_named(operation: Operation[Any] | None) -> tuple[MemoryPath, ...]:
     """Return the paths of an operation, as written in the request. An error reply names the last of these paths."""
-    return (operation.paths() if operation is not None else ()) or _ROOT
+    return (operation.paths if operation is not None else ()) or _ROOT
 
 
 def view_reply(path: MemoryPath, viewed: Viewed) -> Reply:

@@ -23,18 +23,15 @@ import hmac
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from retentive.engine.operation import Outcome, WriteOperation
+from retentive.engine.operation import Outcome, Write
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction
-from retentive.values.commands import Clear, Delete, Rename, WriteCommand, paths_of
+from retentive.values.commands import Clear, Command, Delete, Rename, paths_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Actor, Invocation, Recorded, RequestKey
 from retentive.values.settings import Settings
-
-if TYPE_CHECKING:
-    from retentive.engine.handlers import RunCommand
 
 R = TypeVar("R")
 KIND = "idempotency"
@@ -45,15 +42,12 @@ _MANY = 100  # a record lists at most this number of versions; results of larger
 _API_ID = re.compile("(?:srv|mcp)?toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")
 
 
-def identities(
-    operation: WriteOperation[Any], call: Invocation, actor: Actor | None, store_id: str
-) -> list[RequestKey]:
+def identities(operation: Write[Any], call: Invocation, actor: Actor | None, store_id: str) -> list[RequestKey]:
     """Return what identifies a call, so that a repetition of it is recognized. Empty if nothing does."""
-    call_id = call.tool_use_id or ""
-    is_unique = operation.is_command and is_api_id(call_id)
+    call_id, command = call.tool_use_id or "", operation.command
+    is_unique = command is not None and is_api_id(call_id)
     found = [] if call.request is None or is_unique else [call.request]
-    if is_unique or (operation.is_command and call_id and call.run is not None):
-        command: Any = cast("RunCommand", operation).command
+    if command is not None and (is_unique or (call_id and call.run is not None)):
         values = [getattr(command, name) for name in command.__dataclass_fields__]
         fields = [[value.text, value.written] if isinstance(value, MemoryPath) else value for value in values]
         run = ("",) if is_unique else (str(call.run), str(actor or ""))
@@ -65,7 +59,7 @@ def identities(
 def find(
     tx: Transaction,
     view: Snapshot,
-    operation: WriteOperation[R],
+    operation: Write[R],
     call: Invocation,
     known_as: Sequence[RequestKey],
     *,
@@ -82,17 +76,18 @@ def find(
             continue
         recorded = [Recorded(*each) for each in known["changes"]]
         is_in_run = identity is not call.request and not is_api_id(call.tool_use_id)
-        if not is_in_run or _stands(view, cast("RunCommand", operation).command, recorded):
-            result = operation.result_from(known["facts"], recorded, tx)
+        if not is_in_run or _stands(view, operation.command, recorded):
+            assert operation.rebuilt is not None
+            result = operation.rebuilt({**known["facts"], "recorded": recorded}, tx)
             return Outcome(settings, result, recorded=recorded, repeated=True, proposed=known["proposed"])
     return None
 
 
 def keep(
-    tx: Transaction, operation: WriteOperation[Any], known_as: Sequence[RequestKey], outcome: Outcome[Any], now: float
+    tx: Transaction, operation: Write[Any], known_as: Sequence[RequestKey], outcome: Outcome[Any], now: float
 ) -> None:
     """Record the outcome of a call that took effect, for a repetition of it, and remove some expired records."""
-    facts, day = operation.facts_to_keep(outcome, tx) if known_as else None, int(now // _DAY_S)
+    facts, day = operation.facts_kept(outcome, tx) if known_as else None, int(now // _DAY_S)
     changes = outcome.recorded if len(outcome.recorded) <= _MANY else []
     for identity in known_as if facts is not None else ():
         for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
@@ -142,14 +137,14 @@ def _known(snapshot: Snapshot, identity: RequestKey, now: float, *, is_request: 
     return record
 
 
-def _stands(view: Snapshot, command: WriteCommand, changes: Sequence[Recorded]) -> bool:
+def _stands(view: Snapshot, command: Command | Clear | None, changes: Sequence[Recorded]) -> bool:
     """Return whether the outcome of a command still stands, as its actor sees the store.
 
     It does if nobody has changed since what the command changed, and nothing is at the path that it emptied. A command
     that changed nothing leaves nothing that could stand.
     """
     is_deletion = isinstance(command, Delete | Clear)
-    if is_deletion or isinstance(command, Rename):
+    if isinstance(command, Delete | Clear | Rename):
         emptied = view.get(ROOT if isinstance(command, Clear) else paths_of(command)[0].text)
         if emptied.memory is not None or emptied.below:
             return False

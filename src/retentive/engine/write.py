@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from retentive.engine import audit, repeats
 from retentive.engine.guard import Guard, is_archived
 from retentive.engine.lists import record_event
-from retentive.engine.operation import REFUSALS, Outcome, Plan, WriteOperation
+from retentive.engine.operation import REFUSALS, Outcome, Plan, Write
 from retentive.engine.pending import NEW, are_additions, propose, review_tier, with_own_proposals
 from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> Outcome[R]:
+def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]:
     """Run an operation that may change a store. What it changed is durable when this function returns.
 
     A refusal is part of the outcome, and changes nothing. A failure of the storage is raised. Safe from any thread.
@@ -59,7 +59,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
 
         def decided(view: Snapshot) -> tuple[Guard, Plan[R]]:
             guard = Guard(store, view, settings, call)
-            return guard, operation.decide(within(view, store.scope_of_writes), guard)
+            return guard, operation.work(within(view, store.scope_of_writes), guard)
 
         try:
             # A command or request that ran before changes nothing, and gets its first result.
@@ -73,8 +73,8 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
             waits = operation.under_review == "always" or (operation.under_review != "skip" and tier != "none")
             if waits and operation.under_review == "refuse":
                 raise PermissionDenied(
-                    f"changes by {who or 'an actor without a name'} need review, "
-                    f"but {operation.name} cannot be submitted for review"
+                    f"changes by {who or 'an actor without a name'} need review, but this one cannot be proposed; "
+                    "an actor whose changes need no review must make it"
                 )
             if is_archived(tx) and not operation.allowed_when_archived:
                 raise Refused("archived")

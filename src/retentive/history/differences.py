@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice, takewhile
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from retentive.engine.operation import ReadOperation
+from retentive.engine.core import StoreCore
+from retentive.engine.operation import Read
 from retentive.engine.visibility import Assessment, is_used
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter, LoggedChange, grouped
@@ -23,7 +25,7 @@ from retentive.history.revisions import (
     version_at,
     versions_in,
 )
-from retentive.storage.contract import Actor, Snapshot, Version
+from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import to_us
@@ -72,8 +74,8 @@ class Differences:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(ReadOperation[Differences]):
-    """Compare versions at or below a path, in one of three ways.
+class Compare:
+    """Comparison of versions at or below a path, in one of three ways.
 
     - With `change`, each version of this change is compared with the version that it replaced. `change` can also be a
       single version.
@@ -86,24 +88,26 @@ class Compare(ReadOperation[Differences]):
     of versions to examine, newest first. Without `only`, `most_read` has no effect.
     """
 
-    name = "diff"
-    needs_external_edits = True
-    for_paths = True
-    sees_all = True
     path: MemoryPath | None = None
     change: Revision | None = None
     since: Revision | None = None
     until: Revision | None = None
     only: LogFilter | None = None
-    actor: Actor | None = None
     limit: int | None = None
     most_read: int | None = None
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        sides = (each and each.id for found in result.found[:10] for each in (found.old, found.new))
-        return {"compared": list(sides)}
+    def run(self, core: StoreCore) -> Differences:
+        """Compare the versions in a store. Raises `NotFound`, and `InvalidInput` if necessary versions were pruned."""
 
-    def apply(self, snapshot: Snapshot, settings: Settings) -> Differences:
+        def facts(result: Differences) -> Mapping[str, object]:
+            sides = (each and each.id for found in result.found[:10] for each in (found.old, found.new))
+            return {"compared": list(sides)}
+
+        work = partial(self._compared, core)
+        return core.result_of(Read("diff", work, self.path, facts, needs_external_edits=True, sees_all=True))
+
+    def _compared(self, core: StoreCore, snapshot: Snapshot) -> Differences:
+        settings = core.settings_of(snapshot)
         named = [each for each in (self.change, self.since, self.until) if each is not None]
         chosen, unread = self._chosen(snapshot, settings)
         memory_ids = list(dict.fromkeys(version.memory_id for version in reversed(chosen or ())))
@@ -111,7 +115,7 @@ class Compare(ReadOperation[Differences]):
         pairs = self._states(snapshot) if chosen is None else list(_runs(snapshot, chosen, read))
         shown = pairs
         if is_used(settings) and not (named and all(each.is_version for each in named)):
-            assessed = Assessment(snapshot, settings, self.actor)
+            assessed = Assessment(snapshot, settings, core.actor)
             shown = [pair for pair in pairs if all(map(assessed.shows, filter(None, pair)))]
         found = tuple(_difference(snapshot, old, new) for old, new in shown)
         changes = grouped(snapshot, chosen or (), only=None if self.limit is None else set(read))

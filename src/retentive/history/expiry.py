@@ -21,7 +21,7 @@ from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, is_read_only
 from retentive.engine.lists import HISTORY, PRUNED
-from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
+from retentive.engine.operation import Plan, Write, audit_only
 from retentive.gateway import records as gateway_records
 from retentive.history.packing import packing
 from retentive.history.revisions import newest_at
@@ -116,7 +116,7 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     if not jump:
         swept = replace(swept, proposals=_expired_proposals(context, now, dry_run=dry_run))
     if dry_run:
-        context.result_of(AuditOnly("sweep.preview"))
+        context.result_of(audit_only("sweep.preview"))
     elif swept == Swept(clock_jump=jump):  # otherwise the pieces have entries in the audit log
         context.result_of(_removal(clock_jump=jump), EXPIRY)
     for _ in () if dry_run else packing(context):  # last, so that an error in it keeps nothing from being removed
@@ -183,7 +183,7 @@ def _expired_proposals(context: StoreCore, now: float, *, dry_run: bool = False)
     if dry_run or not found:
         return found
     facts = lambda ids: {"proposals": ids}  # noqa: E731
-    refusal = Write("sweep", work, facts_of=facts, under_review="skip", only_removes=True)
+    refusal = Write("sweep", work, facts=facts, under_review="skip", only_removes=True)
     return context.result_of(refusal, EXPIRY)
 
 
@@ -245,7 +245,7 @@ def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = Fa
         swept = Swept()
         if idle or old:
             removal, expiry = _removal(idle, old), context.with_options(actor=EXPIRY)
-            swept = expiry.peek(DryRun(removal)) if dry_run else context.result_of(removal, EXPIRY)
+            swept = expiry.peek(removal.dry_run()) if dry_run else context.result_of(removal, EXPIRY)
             size = int(limit * _PIECE_S / max(perf_counter() - started, 1e-6))  # a test may freeze the clock
             limit = min(max(size, limit // 2, _SMALLEST), limit * 2, _VERSIONS)
         yield swept, position
@@ -366,4 +366,4 @@ def _removal(
         jump = {} if clock_jump is None else {"clock_jump_days": round(clock_jump.days)}
         return {"pruned": swept.versions_pruned, **named, **jump}
 
-    return Write("sweep", work, facts_of=facts, under_review="skip", only_removes=True)
+    return Write("sweep", work, facts=facts, under_review="skip", only_removes=True)

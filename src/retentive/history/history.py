@@ -11,7 +11,7 @@ from typing import Unpack
 
 from retentive.engine.core import StorePart
 from retentive.engine.lists import version_fact
-from retentive.engine.operation import DryRun, Read, Write
+from retentive.engine.operation import Read, Write
 from retentive.engine.repeats import request_key
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, NotFound
@@ -156,7 +156,7 @@ class History(StorePart):
             version = one_version(snapshot, named, target)
             return version, _text(snapshot, version)
 
-        return self._context.result_of(Read("show", work, target, facts_of=lambda found: version_fact(found[0])))
+        return self._context.result_of(Read("show", work, target, facts=lambda found: version_fact(found[0])))
 
     def text_at(self, path: str, at: Named) -> tuple[Version, str]:
         """Return the version and the text of the memory that was at `path` at an earlier time. Raises `NotFound`."""
@@ -169,7 +169,7 @@ class History(StorePart):
             version, data = snapshot.version(memory.version_id)
             return version, decoded(data)
 
-        return self._context.result_of(Read("text_at", work, target, facts_of=lambda found: version_fact(found[0])))
+        return self._context.result_of(Read("text_at", work, target, facts=lambda found: version_fact(found[0])))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
         """Return a unified diff between the texts of two versions, given by their ids. The text of a deletion is empty.
@@ -179,7 +179,7 @@ class History(StorePart):
         since, until = self._named(old), self._named(new)
         if not (since.is_version and until.is_version):
             raise InvalidInput("`diff` compares versions by their ids; to compare changes or times, use `differences`")
-        found = self._context.result_of(Compare(since=since, until=until)).found
+        found = Compare(since=since, until=until).run(self._context).found
         if found[0].reason:
             raise InvalidInput(found[0].reason)
         first, second = (each.path if each else found[0].path for each in (found[0].old, found[0].new))
@@ -208,7 +208,7 @@ class History(StorePart):
             raise InvalidInput("`until` can only be used together with `since` or `only`")
         change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
         target = self._target(path)
-        return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
+        return Compare(target, change, since, until, only=only).run(self._context)
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
         """Return each line of the memory at a path with the version that added the line. Raises `NotFound`.
@@ -345,7 +345,7 @@ class History(StorePart):
         **by: Unpack[By],
     ) -> RestoreOutcome:
         if dry_run:
-            return replace(self._context.result_of(DryRun(operation(mode)), **by), dry_run=True)
+            return replace(self._context.result_of(operation(mode).dry_run(), **by), dry_run=True)
         return self._context.result_of(operation(mode), **by)
 
 

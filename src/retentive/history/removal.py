@@ -84,7 +84,7 @@ def redact(version_ids: Sequence[str], now: float, all_of: MemoryPath | None = N
 def _removal(operation: Write[_Facts]) -> Write[_Facts]:
     return replace(
         operation,
-        facts_of=lambda facts: facts,
+        facts=lambda facts: facts,
         facts_kept=lambda outcome, _: outcome.value(),
         rebuilt=lambda facts, _: facts,
         needs_external_edits=True,

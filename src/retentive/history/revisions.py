@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from itertools import groupby, islice, takewhile
 from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import TypeAlias, TypeVar, Unpack
 
 from retentive.engine.lists import HISTORY, PRUNED, memory_then
-from retentive.engine.operation import ReadOperation
+from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version
 from retentive.storage.lookup import find_version, locate
@@ -26,7 +26,6 @@ from retentive.storage.overlay import Overlay
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import EXTERNAL, time_in_id, to_us
-from retentive.values.settings import Settings
 
 R = TypeVar("R")
 
@@ -366,28 +365,7 @@ class Past(Overlay):
         return self._inner.versions(**selection)
 
 
-@dataclass(frozen=True, slots=True)
-class AsOf(ReadOperation[R]):
-    """Run the read operation `inner` on the state of the store at `at`."""
-
-    inner: ReadOperation[R]
-    at: Named
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.inner.name}.as_of"
-
-    @property
-    def for_paths(self) -> bool:  # type: ignore[override]
-        return self.inner.for_paths
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return self.inner.paths()
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return self.inner.facts(result)
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        """Run `inner` on the earlier state. Raises the errors of `past_of`."""
-        target = next(iter(self.inner.paths()), None)
-        return self.inner.apply(past_of(snapshot, self.at, target), settings)
+def as_of(read: Read[R], at: Named) -> Read[R]:
+    """Return a read of the state of the store at `at`. It raises the errors of `past_of`."""
+    target = next(iter(read.paths), None)
+    return replace(read, name=f"{read.name}.as_of", work=lambda found: read.work(past_of(found, at, target)))

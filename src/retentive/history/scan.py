@@ -68,7 +68,7 @@ def scan(context: StoreCore, *, redact: bool, history: bool, likely: bool = Fals
     """
     if redact:
         work = partial(_redaction, context.examiner, history=history, likely=likely, now=context.clock())
-        write = Write("scan.redact", work, facts_of=_facts, needs_external_edits=True, only_removes=True)
+        write = Write("scan.redact", work, facts=_facts, needs_external_edits=True, only_removes=True)
         scanned = context.result_of(replace(write, allowed_when_archived=False), **by)
         if history:
             finish(context)

@@ -85,7 +85,7 @@ def promote(
         "promote",
         work,
         new_path,
-        facts_of=lambda made: {"proposals": [made.proposal_id]},
+        facts=lambda made: {"proposals": [made.proposal_id]},
         facts_kept=lambda made, _: {"made": [made.value().proposal_id, made.value().memories, made.value().versions]},
         rebuilt=lambda facts, _: Promoted(facts["made"][0], new_path.text, *facts["made"][1:]),
         under_review="always",

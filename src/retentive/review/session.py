@@ -6,14 +6,14 @@ Accepting applies the changes of proposals through the guard; refusing removes t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 
 from retentive.engine.core import StorePart
 from retentive.engine.guard import Guard
 from retentive.engine.lists import EventType
-from retentive.engine.operation import Outcome, Plan, Read, UnderReview, WriteOperation
+from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.pending import Pending, is_under_review
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, Refused
 from retentive.history.plan import Clash, Conflict, Mode, State, applied, check_mode, combined, planned
@@ -87,7 +87,7 @@ class Review(StorePart):
                 texts.append((change, text, None if change.operation == "deleted" else text))
             return found, texts
 
-        return self._context.result_of(Read("review.show", work, facts_of=lambda _: {"proposals": [proposal_id]}))
+        return self._context.result_of(Read("review.show", work, facts=lambda _: {"proposals": [proposal_id]}))
 
     def accept(
         self, ids: Iterable[str] | None = None, *, mode: Mode = "refuse", **chosen: Unpack[Chosen]
@@ -137,11 +137,19 @@ class Review(StorePart):
             raise InvalidInput("specify the ids of proposals, or else an actor or a session")
         check_mode(mode)
         at = to_datetime(now_us(context.clock))
-        return context.result_of(Decide(wanted, is_accepted, at, mode, proposer, session), actor)
+        decision = decide(wanted, at, mode, is_accepted=is_accepted, proposed_by=proposer, session=session)
+        return context.result_of(decision, actor)
 
 
-@dataclass(frozen=True, slots=True)
-class Decide(WriteOperation[DecisionOutcome]):
+def decide(
+    wanted: Sequence[str] | None,
+    at: datetime,
+    mode: Mode = "refuse",
+    *,
+    is_accepted: bool,
+    proposed_by: Actor | None = None,
+    session: str | None = None,
+) -> Write[DecisionOutcome]:
     """Accept or refuse proposals, all or none, or with the mode `partial` all that have no obstacle.
 
     `wanted` lists the ids of the proposals. If it is None, all pending proposals of the actor `proposed_by` and of the
@@ -149,66 +157,23 @@ class Decide(WriteOperation[DecisionOutcome]):
     decided differently (refused instead of accepted, or accepted instead of refused), this is an obstacle.
     """
 
-    allowed_when_archived = True
-    needs_external_edits = True
-    wanted: tuple[str, ...] | None
-    is_accepted: bool
-    at: datetime
-    mode: Mode = "refuse"
-    proposed_by: Actor | None = None
-    session: str | None = None
-
-    @property
-    def under_review(self) -> UnderReview:  # type: ignore[override]  # an author may take back a proposal
-        return "refuse" if self.is_accepted else "skip"
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return "review.accept" if self.is_accepted else "review.refuse"
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return {"proposals": [*result.done, *result.already, *result.with_them]}
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        result = outcome.value()
-        if result.obstacles:
-            return None
-        return {"done": result.done, "already": result.already, "with_them": result.with_them}
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> DecisionOutcome:
-        return DecisionOutcome(tuple(facts["done"]), tuple(facts["already"]), tuple(facts["with_them"]))
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[DecisionOutcome]:
+    def work(view: Snapshot, guard: Guard) -> Plan[DecisionOutcome]:
         if guard.settings.read_only:
             raise PermissionDenied("the memory store is read-only, so proposals cannot be accepted or refused")
-        waiting, is_partial = pending(view), self.mode == "partial"
+        waiting, is_partial = pending(view), mode == "partial"
         below = foundations(waiting)
-        wanted = self.wanted
-        if wanted is None:
-            wanted = tuple(each.id for each in waiting if each.is_by(self.proposed_by, self.session))
-        chosen = {proposal.id: proposal for proposal in waiting if proposal.id in wanted}
-        before = {each: self._decided_before(view, each) for each in wanted if each not in chosen}
+        ids = [each.id for each in waiting if each.is_by(proposed_by, session)] if wanted is None else wanted
+        chosen = {proposal.id: proposal for proposal in waiting if proposal.id in ids}
+        before = {each: _decided_before(view, each, is_accepted=is_accepted) for each in ids if each not in chosen}
         already = tuple(each for each, obstacle in before.items() if obstacle is None)
         obstacles = [obstacle for obstacle in before.values() if obstacle is not None]
-        obstacles += self._of_author(guard, chosen)
-        after, recorded, authors, done = Pending(view), list[Change](), list[Actor | None](), set[str]()
-        others = [each for each in chosen.values() if not each.identities & guard.identities]
-        for proposal in others if self.is_accepted else ():
-            if missing := [each for each in below if each in below[proposal.id] - done]:
-                text = f"the proposal builds on {', '.join(missing)}, which must be accepted first or in the same call"
-                if is_partial or not chosen.keys() >= set(missing):  # otherwise the others have the obstacles
-                    obstacles.append(Obstacle(proposal.id, None, text))
-                continue
-            changes, found = self._apply(after, guard, proposal)
-            if found:
-                obstacles += found
-                continue
-            after.add(changes)
-            recorded += with_past(view, guard, proposal, changes)
-            authors += [proposal.actor] * (len(recorded) - len(authors))
-            done.add(proposal.id)
+        obstacles += _of_author(guard, chosen, is_accepted=is_accepted, is_partial=is_partial)
+        recorded, authors, done = list[Change](), list[Actor | None](), set[str]()
+        if is_accepted:
+            recorded, authors, done, found = _accepted(view, guard, chosen, below, mode)
+            obstacles += found
         closed = [each for each in waiting if each.id in done]
-        if not self.is_accepted:
+        if not is_accepted:
             closed = [each for each in waiting if each.id in chosen or below[each.id] & chosen.keys()]
         if obstacles and not (is_partial and (closed or already)):
             return Plan(DecisionOutcome(obstacles=tuple(obstacles)))
@@ -221,78 +186,118 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
         def afterwards(view: Snapshot, _: Sequence[Recorded]) -> Plan[DecisionOutcome]:
-            records = closing(view, closed, is_accepted=self.is_accepted, by=guard.actor, at=self.at)
-            what: EventType = "accepted" if self.is_accepted else "refused"
+            records = closing(view, closed, is_accepted=is_accepted, by=guard.actor, at=at)
+            what: EventType = "accepted" if is_accepted else "refused"
             event = (what, [each.id for each in closed]) if closed else None
             return Plan(result, records=records, event=event)
 
         return Plan(result, recorded, authors=authors, afterwards=afterwards)
 
-    def _of_author(self, guard: Guard, chosen: Mapping[str, Proposal]) -> list[Obstacle]:
-        """Return an obstacle for each proposal that the caller made itself and cannot accept.
+    def facts_kept(outcome: Outcome[DecisionOutcome], _: Snapshot) -> Mapping[str, object] | None:
+        made = outcome.value()
+        kept = {"done": made.done, "already": made.already, "with_them": made.with_them}
+        return None if made.obstacles else kept
 
-        Raises `PermissionDenied` unless the mode is `partial`, and if an actor under review refuses those of others.
-        """
-        own = [each for each, proposal in chosen.items() if proposal.identities & guard.identities]
-        if not self.is_accepted:
-            if len(own) < len(chosen) and is_under_review(guard.settings, guard.actor):
-                who = guard.actor or "an actor without a name"
-                raise PermissionDenied(f"changes by {who} need review, so it can refuse only its own proposals")
-            return []
-        if own and self.mode != "partial":
-            raise PermissionDenied(f"the author of a proposal cannot accept it: {', '.join(own)}")
-        return [Obstacle(each, None, "the author of a proposal cannot accept it") for each in own]
+    return Write(
+        "review.accept" if is_accepted else "review.refuse",
+        work,
+        facts=lambda made: {"proposals": [*made.done, *made.already, *made.with_them]},
+        facts_kept=facts_kept,
+        rebuilt=lambda kept, _: DecisionOutcome(tuple(kept["done"]), tuple(kept["already"]), tuple(kept["with_them"])),
+        under_review="refuse" if is_accepted else "skip",  # an author may take back a proposal
+        needs_external_edits=True,
+    )
 
-    def _decided_before(self, view: Snapshot, proposal_id: str) -> Obstacle | None:
-        """Return an obstacle if an earlier decision on the proposal contradicts this one, otherwise None.
 
-        Raises `NotFound` if no decision on the proposal is stored.
-        """
-        decision = decision_on(view, proposal_id)
-        if decision is None:
-            raise NotFound(f"there is no proposal {proposal_id} that awaits review")
-        if decision.accepted == self.is_accepted:
-            return None
-        what = "accepted" if decision.accepted else "refused"
-        return Obstacle(proposal_id, None, f"the proposal was already {what} by {decision.by or 'somebody'}")
+def _accepted(
+    view: Snapshot, guard: Guard, chosen: Mapping[str, Proposal], below: Mapping[str, set[str]], mode: Mode
+) -> tuple[list[Change], list[Actor | None], set[str], list[Obstacle]]:
+    """Return the changes of the chosen proposals, their authors, the ids of the accepted ones, and the obstacles."""
+    after, recorded, authors, done = Pending(view), list[Change](), list[Actor | None](), set[str]()
+    obstacles = list[Obstacle]()
+    for proposal in (each for each in chosen.values() if not each.identities & guard.identities):
+        if missing := [each for each in below if each in below[proposal.id] - done]:
+            text = f"the proposal builds on {', '.join(missing)}, which must be accepted first or in the same call"
+            if mode == "partial" or not chosen.keys() >= set(missing):  # otherwise the others have the obstacles
+                obstacles.append(Obstacle(proposal.id, None, text))
+            continue
+        changes, found = _apply(after, guard, proposal, mode)
+        if found:
+            obstacles += found
+            continue
+        after.add(changes)
+        recorded += with_past(view, guard, proposal, changes)
+        authors += [proposal.actor] * (len(recorded) - len(authors))
+        done.add(proposal.id)
+    return recorded, authors, done, obstacles
 
-    def _apply(
-        self, present: Snapshot, guard: Guard, proposal: Proposal
-    ) -> tuple[Sequence[Change], Sequence[Obstacle]]:
-        """Return the changes that bring about a proposal in the present state, or the obstacles."""
-        mode: Mode = "merge" if self.mode == "partial" else self.mode
-        made = parse_provenance(proposal.changes[0].provenance_text)
-        author = guard.accepting_for(proposal.actor, made)
 
-        def text(state: State) -> str:
-            return decoded(present.get(state.path).data) if state.text is None else state.text
+def _of_author(guard: Guard, chosen: Mapping[str, Proposal], *, is_accepted: bool, is_partial: bool) -> list[Obstacle]:
+    """Return an obstacle for each proposal that the caller made itself and cannot accept.
 
-        wanted, conflicts = dict[str, State | None](), list[Conflict]()
-        for memory_id, (before, goal) in _proposed_states(present, proposal).items():
-            memory = present.find(memory_id)
-            now = None if memory is None else State.of(memory)
-            base = now if before is None and mode == "force" else before
-            if now is None and goal is not None and goal.text is None and mode == "force":
-                continue  # the renamed memory no longer exists
-            try:
-                wanted[memory_id] = combined(base, now, goal, mode, text)
-            except Clash as clash:
-                path = next(state.path for state in (goal, before) if state is not None)
-                conflicts.append(Conflict(path, memory_id, str(clash)))
-        path = str(proposal.changes[0].path or proposal.changes[0].before)
+    Raises `PermissionDenied` unless the mode is `partial`, and if an actor under review refuses those of others.
+    """
+    own = [each for each, proposal in chosen.items() if proposal.identities & guard.identities]
+    if not is_accepted:
+        if len(own) < len(chosen) and is_under_review(guard.settings, guard.actor):
+            who = guard.actor or "an actor without a name"
+            raise PermissionDenied(f"changes by {who} need review, so it can refuse only its own proposals")
+        return []
+    if own and not is_partial:
+        raise PermissionDenied(f"the author of a proposal cannot accept it: {', '.join(own)}")
+    return [Obstacle(each, None, "the author of a proposal cannot accept it") for each in own]
+
+
+def _decided_before(view: Snapshot, proposal_id: str, *, is_accepted: bool) -> Obstacle | None:
+    """Return an obstacle if an earlier decision on the proposal contradicts this one, otherwise None.
+
+    Raises `NotFound` if no decision on the proposal is stored.
+    """
+    decision = decision_on(view, proposal_id)
+    if decision is None:
+        raise NotFound(f"there is no proposal {proposal_id} that awaits review")
+    if decision.accepted == is_accepted:
+        return None
+    what = "accepted" if decision.accepted else "refused"
+    return Obstacle(proposal_id, None, f"the proposal was already {what} by {decision.by or 'somebody'}")
+
+
+def _apply(
+    present: Snapshot, guard: Guard, proposal: Proposal, mode: Mode
+) -> tuple[Sequence[Change], Sequence[Obstacle]]:
+    """Return the changes that bring about a proposal in the present state, or the obstacles."""
+    mode = "merge" if mode == "partial" else mode
+    author = guard.accepting_for(proposal.actor, parse_provenance(proposal.changes[0].provenance_text))
+
+    def text(state: State) -> str:
+        return decoded(present.get(state.path).data) if state.text is None else state.text
+
+    wanted, conflicts = dict[str, State | None](), list[Conflict]()
+    for memory_id, (before, goal) in _proposed_states(present, proposal).items():
+        memory = present.find(memory_id)
+        now = None if memory is None else State.of(memory)
+        base = now if before is None and mode == "force" else before
+        if now is None and goal is not None and goal.text is None and mode == "force":
+            continue  # the renamed memory no longer exists
         try:
-            outcome = planned(present, wanted, conflicts, mode)
-            if outcome.conflicts:
-                found = ((each.path, f"{each.path}: {each.reason}") for each in outcome.conflicts)
-                return (), [Obstacle(proposal.id, *each) for each in found]
-            for step in outcome.steps:
-                path = step.path
-                if step.what in {"made", "moved"}:
-                    author.check_name(MemoryPath.known(path))
-            return applied(present, author, outcome.steps)[0], ()
-        except Refused as refusal:
-            values = {"path": path} | refusal.values
-            return (), [Obstacle(proposal.id, str(values["path"]), REPLIES.error(refusal.key, values).text)]
+            wanted[memory_id] = combined(base, now, goal, mode, text)
+        except Clash as clash:
+            path = next(state.path for state in (goal, before) if state is not None)
+            conflicts.append(Conflict(path, memory_id, str(clash)))
+    path = str(proposal.changes[0].path or proposal.changes[0].before)
+    try:
+        outcome = planned(present, wanted, conflicts, mode)
+        if outcome.conflicts:
+            found = ((each.path, f"{each.path}: {each.reason}") for each in outcome.conflicts)
+            return (), [Obstacle(proposal.id, *each) for each in found]
+        for step in outcome.steps:
+            path = step.path
+            if step.what in {"made", "moved"}:
+                author.check_name(MemoryPath.known(path))
+        return applied(present, author, outcome.steps)[0], ()
+    except Refused as refusal:
+        values = {"path": path} | refusal.values
+        return (), [Obstacle(proposal.id, str(values["path"]), REPLIES.error(refusal.key, values).text)]
 
 
 def _proposed_states(view: Snapshot, proposal: Proposal) -> dict[str, tuple[State | None, State | None]]:

@@ -144,7 +144,7 @@ def confirm(path: MemoryPath, now: float) -> Write[list[str]]:
         "trust.confirm",
         work,
         path,
-        facts_of=lambda paths: {"confirmed": len(paths)},
+        facts=lambda paths: {"confirmed": len(paths)},
         facts_kept=lambda _, after: {"versions": [memory.version_id for memory in _memories(after, path)]},
         rebuilt=lambda facts, view: [view.version(each)[0].path for each in facts["versions"]],
         needs_external_edits=True,
@@ -166,7 +166,7 @@ def change_quarantine(pattern: str, *, releases: bool) -> Write[bool]:
     return Write(
         "trust.release" if releases else "trust.quarantine",
         work,
-        facts_of=lambda _: {"settings": ["quarantine"]},  # without the pattern, which can contain an e-mail address
+        facts=lambda _: {"settings": ["quarantine"]},  # without the pattern, which can contain an e-mail address
         facts_kept=lambda outcome, _: {"changed": outcome.result},
         rebuilt=lambda facts, _: bool(facts["changed"]),
     )

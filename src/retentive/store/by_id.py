@@ -82,7 +82,7 @@ def _by_id(
     """Complete an operation on one memory. `then` returns the state in which its result has the memory."""
     return replace(
         operation,
-        facts_of=lambda _: {"memory": memory_id},
+        facts=lambda _: {"memory": memory_id},
         facts_kept=lambda outcome, _: {"version": outcome.value().version_id or outcome.version_id},
         rebuilt=lambda facts, view: CommandResult(
             version_id=facts["version"], memory=then(view, facts["version"]).find(memory_id)
@@ -100,7 +100,7 @@ def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
         entry, memory = _present(snapshot, memory_id)
         return memory, decoded(entry.data, path=memory.path)
 
-    return Read("load", work, facts_of=lambda found: read_fact(found[0]))
+    return Read("load", work, facts=lambda found: read_fact(found[0]))
 
 
 class ById(StorePart):

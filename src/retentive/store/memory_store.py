@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from retentive.audit.reader import Audit
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import MAX_BATCH, Batch, RunCommand, RunView
-from retentive.engine.lists import Listed, ListingCursor, ListMemories, list_memories, load, read_version
+from retentive.engine.handlers import MAX_BATCH, run_batch, run_command, run_view
+from retentive.engine.lists import Listed, ListingCursor, list_memories, list_page, load, read_version
 from retentive.engine.memories import CallOptions, parse_for_applications
-from retentive.engine.operation import AuditOnly, Outcome, Plan, Read, Write
+from retentive.engine.operation import CommandResult, Outcome, Plan, Read, Write, audit_only
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.history.expiry import Swept, sweep
@@ -108,16 +108,18 @@ class MemoryStore(Citing):
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            return core.reply(AuditOnly(command_name(command), refusal), call)
-        return core.reply(RunView(known, core.listings) if isinstance(known, View) else RunCommand(known), call)
+            return core.reply(audit_only(command_name(command), refusal), call)
+        if isinstance(known, View):
+            return core.reply(run_view(known, core), call)
+        return core.reply(run_command(known), call)
 
     def clear(self, **options: Unpack[CallOptions]) -> Reply:
         """Delete all memories in one transaction. The arguments are those of `execute`."""
-        return self._core.reply(RunCommand(Clear()), self._core.invocation(**options))
+        return self._core.reply(run_command(Clear()), self._core.invocation(**options))
 
     def _written(self, command: Command, if_version: str | None, by: By) -> Written:
         assert not isinstance(command, View)
-        return self._core.written(RunCommand(command, if_version), self._core.invocation(**by))
+        return self._core.written(run_command(command, if_version), self._core.invocation(**by))
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
@@ -150,7 +152,7 @@ class MemoryStore(Citing):
         target = self._core.parsed(under)
         if limit < 1 or depth not in {0, 1}:
             raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
-        return self._core.result_of(ListMemories(target, depth, cursor, limit, texts))
+        return self._core.result_of(list_page(target, depth, cursor, limit, texts))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
@@ -250,20 +252,20 @@ class MemoryStore(Citing):
         the command.
         """
         core, batch = self._core, self._batch(commands)
-        outcome = core.run(batch, core.invocation(**by))
+        outcome = core.run(run_batch(batch), core.invocation(**by))
         if isinstance(outcome.error, Refused):
-            raise core.raised(outcome.error, batch.commands[outcome.error.position or 0])
-        steps = zip(batch.commands, outcome.value(), strict=True)
+            raise core.raised(outcome.error, batch[outcome.error.position or 0])
+        steps = zip(batch, outcome.value(), strict=True)
         return [
             core.described(command, Outcome(outcome.settings, result, None, recorded, proposed=outcome.proposed))
             for command, (result, recorded) in steps
         ]
 
-    def _batch(self, commands: Sequence[object]) -> Batch:
-        """Build a batch. The `position` of an error is the index of the command that is not allowed or malformed."""
+    def _batch(self, commands: Sequence[object]) -> list[Write[CommandResult]]:
+        """Return the operations of a batch. The `position` of an error is that of its malformed command."""
         if isinstance(commands, str | bytes) or not 0 < len(commands) <= MAX_BATCH:
             raise InvalidInput(f"a batch must be a list of 1 to {MAX_BATCH} commands")
-        made: list[RunCommand] = []
+        made: list[Write[CommandResult]] = []
         for position, given in enumerate(commands):
             try:
                 fields = dict(given) if isinstance(given, Mapping) else {}
@@ -273,12 +275,12 @@ class MemoryStore(Citing):
                 command = given if isinstance(given, Command) else parse_for_applications(fields or given)
                 if isinstance(command, View | Clear):
                     raise InvalidInput(f"the command {command.name} cannot be part of a batch")
-                made.append(RunCommand(command, if_version))
+                made.append(run_command(command, if_version))
             except RetentiveError as error:
                 raised = self._core.raised(error) if isinstance(error, Refused) else error
                 raised.position = position
                 raise raised from None
-        return Batch(tuple(made))
+        return made
 
     @property
     def by_id(self) -> ById:
@@ -311,7 +313,7 @@ class MemoryStore(Citing):
         change = Write(
             "settings",
             work,
-            facts_of=lambda new: {"settings": sorted(changes)} | ({"audit": new.audit} if "audit" in changes else {}),
+            facts=lambda new: {"settings": sorted(changes)} | ({"audit": new.audit} if "audit" in changes else {}),
             facts_kept=lambda *_: {},
             rebuilt=lambda _, view: from_text(view.state.settings),  # a repetition does not reverse a later change
             under_review="skip",  # otherwise a setting that puts every actor under review could not be reversed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import IO
 
-from retentive.engine.operation import AuditOnly
+from retentive.engine.operation import audit_only
 from retentive.engine.visibility import OLDER as CONTRIBUTORS
 from retentive.errors import Damaged, NotFound
 from retentive.locations import existing_store
@@ -95,7 +95,7 @@ def export_to(
 ) -> Copy:
     """Write a memory store with its history to the file `raw`. `directory` is where a temporary file belongs."""
     core, done = core_of(store), list[Copy]()
-    core.result_of(AuditOnly("export"))
+    core.result_of(audit_only("export"))
     entry = _entry(core.backend, core.info, done, _of_versions, directory=directory, progress=progress)
     write_archive(raw, entry, compressed=compressed)
     return done[0]
@@ -223,7 +223,7 @@ def write_tar(store: MemoryStore, raw: IO[bytes], *, progress: TransferProgress 
             add_entry(tar, FILES, len(about), BytesIO(about))
         raw.flush()
 
-    core.result_of(AuditOnly("export"))
+    core.result_of(audit_only("export"))
     copies.record_external_edits(core.backend, core.id)
     with mapped_os_errors():
         core.read(write)

@@ -9,11 +9,11 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, Unpack, get_args
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple, TypeAlias, Unpack, get_args
 
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import check_free
-from retentive.engine.operation import DryRun, Outcome, Plan, WriteOperation
+from retentive.engine.operation import Facts, Outcome, Plan, Write
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, NotFound, Refused, TooLarge
 from retentive.remote import remote_store
@@ -24,7 +24,6 @@ from retentive.transfer.archive import ABOUT, TarReader, add_entry, new_tar
 from retentive.transfer.files import TransferProgress, counted, mapped_os_errors, pieces, spool
 from retentive.values.paths import ROOT, MemoryPath, is_editor_file, is_reserved, visible_path
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Recorded
 from retentive.values.replies import REPLIES
 from retentive.values.text import is_text
 
@@ -83,7 +82,7 @@ class ReadyFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportFiles(WriteOperation[list[FileOutcome]]):
+class ImportFiles:
     """Write files as memories in one transaction.
 
     Every rule about writing applies. A refused file does not stop the others. If the source is `import:...`, a memory
@@ -91,7 +90,6 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     deleted since is left out.
     """
 
-    name = "import"
     files: Sequence[ReadyFile]
     texts: IO[bytes] = field(repr=False)
     under: str
@@ -99,9 +97,18 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     refused: Mapping[str, str] = field(default_factory=dict)
     """Reasons for the files, by path, that storage has refused in this import."""
 
-    def paths(self) -> tuple[MemoryPath, ...]:
-        """Return the directory into which the files are imported."""
-        return (MemoryPath.known(self.under),)
+    @property
+    def operation(self) -> Write[list[FileOutcome]]:
+        """The import as an operation on a memory store."""
+        return Write(
+            "import",
+            self.decide,
+            MemoryPath.known(self.under),
+            facts_kept=self.facts_kept,
+            rebuilt=self.rebuilt,
+            under_review="propose",
+            allowed_when_archived=False,
+        )
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[FileOutcome]]:
         """Decide each file over the files before it, and return the outcome for each."""
@@ -147,7 +154,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
             "created" if entry.memory is None else "replaced" if guarded.changes else "same", notes or None
         )
 
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+    def facts_kept(self, outcome: Outcome[list[FileOutcome]], _: Snapshot) -> Mapping[str, object]:
         """Return the outcome and the reason for each file, with the path of the file as `{}`."""
         kept = list[tuple[int, str | None]]()
         for file, each in zip(self.files, outcome.value(), strict=True):
@@ -157,7 +164,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
             kept.append((_BECAME.index(each.became), why))
         return {"files": kept}
 
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[FileOutcome]:
+    def rebuilt(self, facts: Facts, _: Snapshot) -> list[FileOutcome]:
         """Return the outcomes of the first attempt, for the same files."""
         return [
             file.became(_BECAME[number], why and why.replace("{}", visible_path(file.path.text)))
@@ -204,7 +211,7 @@ def import_files(
             options: ImportOptions = {"overwrite": overwrite, "dry_run": dry_run, **known}
             written, is_proposed = _send(remote, operation, **options)
         elif dry_run:
-            written, is_proposed = core_of(store).result_of(DryRun(operation), actor, **known), False
+            written, is_proposed = core_of(store).result_of(operation.operation.dry_run(), actor, **known), False
         else:
             written, is_proposed = _write(store, operation, actor, known)
     return ImportOutcome([*outcomes, *written], is_proposed)
@@ -236,7 +243,7 @@ def _write(
     """Run an import. If storage refuses a file, run it again without this file."""
     core, refused = core_of(store), dict[str, str]()
     call = core.invocation(actor, **origin)
-    outcome = core.run(operation, call)
+    outcome = core.run(operation.operation, call)
     while isinstance(error := outcome.error, Refused):
         left = [file for file in operation.files if file.path.text not in refused]
         bad = [file for file in left if file.path.text == error.values.get("path")]
@@ -245,11 +252,11 @@ def _write(
         if not bad:
             break
         refused[bad[0].path.text] = _sentence(error, bad[0].path.text)
-        outcome = core.run(replace(operation, refused=dict(refused)), call)
+        outcome = core.run(replace(operation, refused=dict(refused)).operation, call)
     try:
         return outcome.value(), outcome.proposed
     except Refused as refusal:  # of the whole import
-        raise core.raised(refusal, operation) from None
+        raise core.raised(refusal, operation.operation) from None
 
 
 def _send(

@@ -154,7 +154,7 @@ def test_limits_of_differences_say_what_they_leave_out(store: MemoryStore) -> No
     compared = partial(Compare, only=LogFilter(actor="session:a"))
 
     def found(operation: Compare) -> tuple[list[str], int, str | None]:
-        made = core_of(store).result_of(operation)
+        made = operation.run(core_of(store))
         return [each.path for each in made.found], made.more, None if made.unread is None else made.unread.path
 
     assert found(compared()) == (["/memories/1", "/memories/3", "/memories/5"], 0, None)

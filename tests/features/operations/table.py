@@ -14,7 +14,7 @@ from typing import Any
 import retentive
 from retentive import MemoryStore, Mounts
 from retentive.engine.lists import list_memories
-from retentive.history.revisions import AsOf
+from retentive.history.revisions import as_of
 from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import directory_source, import_files
@@ -139,97 +139,93 @@ def removes(name: str, act: Callable[..., object], makes: int = 0) -> Operation:
 
 
 def list_as_of(scene: Scene, at: MemoryStore) -> object:
-    operation = AsOf(list_memories(MemoryPath.known(ROOT)), scene.oldest.id)
+    operation = as_of(list_memories(MemoryPath.known(ROOT)), scene.oldest.id)
     return at._core.run(operation, Invocation()).value()
 
 
 OPERATIONS: dict[str, Operation] = {
-    "RunCommand create": by_command("create", NEW, path=NEW, file_text="x"),
-    "RunCommand str_replace": by_command("str_replace", A, path=A, old_str="two", new_str="2"),
-    "RunCommand insert": by_command("insert", A, path=A, insert_line=0, insert_text="zero"),
-    "RunCommand delete": by_command("delete", "/memories/d", path="/memories/d"),
-    "RunCommand rename": by_command("rename", A, NEW, old_path=A, new_path=NEW),
-    "RunCommand clear": writes("clear", lambda _, at, **who: at.clear(**who), ROOT, makes=3),
-    "RunView view": Operation(
-        lambda _, at, **who: at.execute({"command": "view", "path": A}, **who), "view", (A,), actor=BOB
-    ),
-    "AuditOnly": Operation(lambda _, at: at.execute({"command": "nothing"}), None, outcome="invalid_input"),
-    "RunCommand create, method": writes("create", lambda _, at, **who: at.create(NEW, "x", **who), NEW),
-    "RunCommand write": writes(
-        "write", lambda scene, at, **who: at.write(A, "x", if_version=scene.newest.id, **who), A
-    ),
-    "RunCommand append": writes("append", lambda _, at, **who: at.append(A, "x", **who), A),
-    "RunCommand str_replace, method": writes("str_replace", lambda _, at, **who: at.edit(A, "two", "2", **who), A),
-    "RunCommand insert, method": writes("insert", lambda _, at, **who: at.insert(A, 0, "x", **who), A),
-    "RunCommand delete, method": writes("delete", lambda _, at, **who: at.delete(B, **who), B),
-    "RunCommand rename, method": writes("rename", lambda _, at, **who: at.rename(A, NEW, **who), A, NEW),
-    "RunCommand write, mounted": writes("write", lambda _, at, **who: Mounts({ROOT: at}).write(NEW, "x", **who), NEW),
-    "Read load": reads("load", lambda _, at: at.read(A), A),
-    "Read load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
-    "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
-    "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
-    "ListMemories": reads("list", lambda _, at: at.list_memories("/memories/d"), "/memories/d"),
-    "Read versions": reads("versions", lambda _, at: list(at.versions(A)), A),
-    "Read show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),
-    "Read usage": reads("usage", lambda _, at: at.usage()),
-    "Read search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
-    "Read recall": reads("recall", lambda _, at: at.recall("two", under="/memories/d"), "/memories/d"),
-    "Read citations": reads("citations", lambda _, at: at.citations("/memories/d"), "/memories/d"),
-    "Write verify": decides("verify", lambda _, at, **who: at._verified([], who.get("actor"))),
-    "Write settings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
-    "Write update": writes(
+    "create": by_command("create", NEW, path=NEW, file_text="x"),
+    "str_replace": by_command("str_replace", A, path=A, old_str="two", new_str="2"),
+    "insert": by_command("insert", A, path=A, insert_line=0, insert_text="zero"),
+    "delete": by_command("delete", "/memories/d", path="/memories/d"),
+    "rename": by_command("rename", A, NEW, old_path=A, new_path=NEW),
+    "clear": writes("clear", lambda _, at, **who: at.clear(**who), ROOT, makes=3),
+    "view": Operation(lambda _, at, **who: at.execute({"command": "view", "path": A}, **who), "view", (A,), actor=BOB),
+    "nothing": Operation(lambda _, at: at.execute({"command": "nothing"}), None, outcome="invalid_input"),
+    "create, method": writes("create", lambda _, at, **who: at.create(NEW, "x", **who), NEW),
+    "write": writes("write", lambda scene, at, **who: at.write(A, "x", if_version=scene.newest.id, **who), A),
+    "append": writes("append", lambda _, at, **who: at.append(A, "x", **who), A),
+    "str_replace, method": writes("str_replace", lambda _, at, **who: at.edit(A, "two", "2", **who), A),
+    "insert, method": writes("insert", lambda _, at, **who: at.insert(A, 0, "x", **who), A),
+    "delete, method": writes("delete", lambda _, at, **who: at.delete(B, **who), B),
+    "rename, method": writes("rename", lambda _, at, **who: at.rename(A, NEW, **who), A, NEW),
+    "write, mounted": writes("write", lambda _, at, **who: Mounts({ROOT: at}).write(NEW, "x", **who), NEW),
+    "load": reads("load", lambda _, at: at.read(A), A),
+    "load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
+    "export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
+    "list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
+    "list, page": reads("list", lambda _, at: at.list_memories("/memories/d"), "/memories/d"),
+    "versions": reads("versions", lambda _, at: list(at.versions(A)), A),
+    "show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),
+    "usage": reads("usage", lambda _, at: at.usage()),
+    "search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
+    "recall": reads("recall", lambda _, at: at.recall("two", under="/memories/d"), "/memories/d"),
+    "citations": reads("citations", lambda _, at: at.citations("/memories/d"), "/memories/d"),
+    "verify": decides("verify", lambda _, at, **who: at._verified([], who.get("actor"))),
+    "settings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
+    "update": writes(
         "update", lambda scene, at, **who: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, **who), NEW
     ),
-    "Write delete": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
-    "Batch": writes(
+    "delete, by id": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
+    "batch": writes(
         "batch", lambda _, at, **who: at.batch([{"command": "create", "path": NEW, "file_text": "x"}], **who), NEW
     ),
-    "Write store.update": Operation(
+    "store.update": Operation(
         lambda scene, at, **who: scene.place.update_store(at.id, name="New", **who), "store.update", actor=BOB
     ),
-    "Write store.archive": Operation(
+    "store.archive": Operation(
         lambda scene, at, **who: scene.place.archive_store(at.id, **who), "store.archive", actor=BOB
     ),
-    "Read log": reads("log", lambda _, at: at.history.log(A), A),
-    "Read versions, page": reads("versions", lambda _, at: at.history.page(A), A),
-    "Read feed": reads("feed", lambda _, at: at.history.feed()),
-    "Read text_at": reads("text_at", lambda scene, at: at.history.text_at(A, scene.oldest.id), A),
-    "Read log, changes": reads("log", lambda _, at: at.history.changes(A), A),
-    "Read show, path": reads("show", lambda _, at: at.history.show("HEAD~1", A), A),
-    "Compare": reads("diff", lambda scene, at: at.history.diff(scene.oldest.id, scene.newest.id)),
-    "Compare, change": reads("diff", lambda _, at: at.history.differences(change="HEAD")),
-    "Compare, path": reads("diff", lambda scene, at: at.history.differences(A, since=scene.oldest.id), A),
-    "Read blame": reads("blame", lambda _, at: at.history.blame(A), A),
-    "Write restore": writes("restore", lambda scene, at, **who: at.history.restore(A, scene.oldest.id, **who), A),
-    "Write restore, directory": writes(
+    "log": reads("log", lambda _, at: at.history.log(A), A),
+    "versions, page": reads("versions", lambda _, at: at.history.page(A), A),
+    "feed": reads("feed", lambda _, at: at.history.feed()),
+    "text_at": reads("text_at", lambda scene, at: at.history.text_at(A, scene.oldest.id), A),
+    "log, changes": reads("log", lambda _, at: at.history.changes(A), A),
+    "show, path": reads("show", lambda _, at: at.history.show("HEAD~1", A), A),
+    "diff": reads("diff", lambda scene, at: at.history.diff(scene.oldest.id, scene.newest.id)),
+    "diff, change": reads("diff", lambda _, at: at.history.differences(change="HEAD")),
+    "diff, path": reads("diff", lambda scene, at: at.history.differences(A, since=scene.oldest.id), A),
+    "blame": reads("blame", lambda _, at: at.history.blame(A), A),
+    "restore": writes("restore", lambda scene, at, **who: at.history.restore(A, scene.oldest.id, **who), A),
+    "restore, directory": writes(
         "restore",
         lambda scene, at, **who: at.history.restore(ROOT, scene.oldest.id, mode="force", **who),
         ROOT,
         makes=3,
     ),
-    "Write undo": writes("undo", lambda scene, at, **who: at.history.undo(scene.newest.id, **who)),
-    "Write undo, a deletion": writes("undo", lambda scene, at, **who: at.history.undo(scene.deleted.id, **who)),
-    "Write undo, an actor": writes("undo", lambda _, at, **who: at.undo_by(ANN, mode="force", **who), makes=3),
-    "Write restore, dry run": reads(
+    "undo": writes("undo", lambda scene, at, **who: at.history.undo(scene.newest.id, **who)),
+    "undo, a deletion": writes("undo", lambda scene, at, **who: at.history.undo(scene.deleted.id, **who)),
+    "undo, an actor": writes("undo", lambda _, at, **who: at.undo_by(ANN, mode="force", **who), makes=3),
+    "restore, dry run": reads(
         "restore.preview",
         lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True),
         A,
         refused="read_only",
     ),
-    "AsOf": reads("list.as_of", list_as_of, ROOT),
-    "Write redact": removes("redact", lambda scene, at, **who: at.history.redact([scene.oldest.id], **who)),
-    "Write redact, a directory": removes("redact", lambda _, at, **who: at.history.redact(all_of=ROOT, **who)),
-    "Write redact, deleted": removes("redact", lambda _, at, **who: at.history.redact(all_of=GONE, **who)),
-    "Write erase": removes("erase", lambda _, at, **who: at.history.erase(B, **who), 1),
-    "Write erase, deleted": removes(
+    "list.as_of": reads("list.as_of", list_as_of, ROOT),
+    "redact": removes("redact", lambda scene, at, **who: at.history.redact([scene.oldest.id], **who)),
+    "redact, a directory": removes("redact", lambda _, at, **who: at.history.redact(all_of=ROOT, **who)),
+    "redact, deleted": removes("redact", lambda _, at, **who: at.history.redact(all_of=GONE, **who)),
+    "erase": removes("erase", lambda _, at, **who: at.history.erase(B, **who), 1),
+    "erase, deleted": removes(
         "erase", lambda scene, at, **who: at.history.erase(memory_id=scene.deleted.memory_id, **who)
     ),
-    "Write sweep": Operation(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3, changes=True),
-    "Write sweep, dry run": reads("sweep.preview", lambda _, at: at.sweep(dry_run=True), days=3),
-    "Read scan": reads("scan", lambda _, at: at.scan()),
-    "Write scan.redact": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
-    "Write scan.redact, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),
-    "ImportFiles": Operation(
+    "sweep": Operation(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3, changes=True),
+    "sweep, dry run": reads("sweep.preview", lambda _, at: at.sweep(dry_run=True), days=3),
+    "scan": reads("scan", lambda _, at: at.scan()),
+    "scan.redact": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
+    "scan.redact, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),
+    "import": Operation(
         lambda scene, at, **who: import_files(at, directory_source(str(scene.files)), under="/memories/in", **who),
         "import",
         ("/memories/in",),
@@ -238,31 +234,37 @@ OPERATIONS: dict[str, Operation] = {
         changes=True,
         origin=True,
     ),
-    "Read review.list": reads("review.list", lambda _, at: at.review.pending()),
-    "Read review.show": reads("review.show", lambda scene, at: at.review.show(scene.proposal)),
-    "Read review.decisions": reads("review.decisions", lambda _, at: at.review.decisions()),
-    "Decide": writes(
+    "review.list": reads("review.list", lambda _, at: at.review.pending()),
+    "review.show": reads("review.show", lambda scene, at: at.review.show(scene.proposal)),
+    "review.decisions": reads("review.decisions", lambda _, at: at.review.decisions()),
+    "review.accept": writes(
         "review.accept",
         lambda scene, at, **who: at.review.accept([scene.proposal], **who),
         refused="permission_denied",
         origin=False,
     ),
-    "Read promote.read": reads(
+    "review.refuse": Operation(
+        lambda scene, at, **who: at.review.refuse([scene.proposal], **who),
+        "review.refuse",
+        actor=BOB,
+        refused="permission_denied",
+    ),
+    "promote.read": reads(
         "promote.read", lambda scene, at: at.promote(A, scene.other, new_path="/memories/promoted"), A
     ),
-    "Write promote": writes(
+    "promote": writes(
         "promote",
         lambda scene, at, **who: scene.other.promote(A, at, new_path="/memories/promoted", **who),
         "/memories/promoted",
         changes=False,
         origin=False,
     ),
-    "Read trust.list": reads("trust.list", lambda _, at: at.trust.doubted(A), A),
-    "Write trust.confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
-    "Write trust.quarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),
-    "Write trust.release": decides("trust.release", lambda _, at, **who: at.trust.release("session:x", **who)),
-    "RunCommand clear, mounted": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
-    "Read stats": reads("stats", lambda _, at: stats(at)),
-    "Read memory_use": reads("memory_use", lambda _, at: memory_use(at)),
+    "trust.list": reads("trust.list", lambda _, at: at.trust.doubted(A), A),
+    "trust.confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
+    "trust.quarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),
+    "trust.release": decides("trust.release", lambda _, at, **who: at.trust.release("session:x", **who)),
+    "clear, mounted": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
+    "stats": reads("stats", lambda _, at: stats(at)),
+    "memory_use": reads("memory_use", lambda _, at: memory_use(at)),
 }
-"""Names are those of the classes and functions of the code, up to a comma."""
+"""Names are those of the operations, up to a comma."""

@@ -14,10 +14,7 @@ from .doors import DOORS, Doors
 from .table import MARKED, OPERATIONS, ROOT, TEXTS, A, B, Scene, state_of
 
 SCOPE = ("/memories/team/**", "/memories/*/open.md")
-OF_LOCATION = {
-    "Write store.update",
-    "Write store.archive",
-}  # methods of the location, which has no limited callers
+OF_LOCATION = {"store.update", "store.archive"}  # methods of the location, which has no limited callers
 LIMITED = [name for name in OPERATIONS if name not in OF_LOCATION]
 
 

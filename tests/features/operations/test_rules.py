@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import retentive
 from retentive import Retentive
-from retentive.engine import operation
 from retentive.engine.guard import Guard
+from retentive.engine.operation import Plan, Write
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
 from retentive.storage.contract import Change, Moved, Snapshot
 from retentive.storage.sealed.keys import KeyRing
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
 from support.command_line import here
-from support.modules import by_function, import_operations
+from support.modules import operations
 
 from .table import ANN, GONE, OPERATIONS, A, B, Scene, state_of
 
@@ -36,31 +32,21 @@ RULES: Mapping[str, Mapping[str, object]] = {
 REMOVALS = {"delete", "clear", "redact", "erase", "sweep"}  # allowed in an archived store
 OF_ACTORS = {"allow_write", "review"}  # documented: these rules do not limit the jobs of retentive
 NO_CHANGE = {
-    "Write settings": "changes no memory, and must be able to take a rule back",
-    "Write trust.quarantine": "changes a setting and no memory; must be possible during an attack",
-    "Write trust.release": "changes a setting and no memory",
-    "Write store.archive": "changes no memory",
-    "Write store.update": "changes the description of the store or archives it, and changes no memory",
-    "Write trust.confirm": "records the decision of a person and changes no memory",
-    "Write verify": "records what was found and changes no memory",
-    "Write erase.store": "has its own test",
-    "Write promote": "only proposes; guards/test_promotion.py",
+    "settings": "changes no memory, and must be able to take a rule back",
+    "trust.quarantine": "changes a setting and no memory; must be possible during an attack",
+    "trust.release": "changes a setting and no memory",
+    "store.archive": "changes no memory",
+    "store.update": "changes the description of the store or archives it, and changes no memory",
+    "trust.confirm": "records the decision of a person and changes no memory",
+    "verify": "records what was found and changes no memory",
+    "review.refuse": "removes proposals and changes no memory",
+    "erase.store": "has its own test",
+    "promote": "only proposes; guards/test_promotion.py",
 }
 
 
-def writing(base: type[operation.Operation[Any]] = operation.WriteOperation) -> Iterator[str]:
-    """Names of the concrete operations that write."""
-    import_operations()
-    for kind in base.__subclasses__():
-        if not inspect.isabstract(kind) and kind.__module__.startswith("retentive."):
-            yield kind.__name__
-        yield from writing(kind)
-
-
 def test_every_operation_that_changes_memories_is_tested() -> None:
-    found = {*writing(), *by_function("Write")} - {"Write"}
-    named = {name.partition(",")[0] for name in CHANGES}
-    assert found - NO_CHANGE.keys() == {name if name in found else name.split()[0] for name in named}
+    assert operations("Write") - NO_CHANGE.keys() == {name.partition(",")[0] for name in CHANGES}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -70,8 +56,12 @@ def test_with_a_rule_an_operation_changes_nothing(name: str, rule: str, scene: S
     case = CHANGES[name]
     scene.store.change_settings(RULES[rule])
     before = state_of(scene.store)
-    with suppress(RetentiveError):
+    said = ""
+    try:
         case(scene, scene.store)
+    except RetentiveError as error:
+        said = str(error)
+    assert "." not in str(case.name) or str(case.name) not in said  # what the log calls it means nothing to a user
     is_free = rule == "none" or (rule in OF_ACTORS and case.actor.startswith("job:"))
     assert (state_of(scene.store) != before) == is_free
 
@@ -91,33 +81,24 @@ def test_an_archived_store_allows_removals_only(name: str, scene: Scene) -> None
     assert scene.store.view()
 
 
-@dataclass(frozen=True, slots=True)
-class Unchecked(operation.WriteOperation[None]):
+def unchecked(act: str) -> Write[None]:
     """An operation that changes memories without asking first whether its actor may."""
 
-    act: str
-    name = "unchecked"
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        return (MemoryPath.known(A),)
-
-    def decide(self, view: Snapshot, guard: Guard) -> operation.Plan[None]:
-        return operation.Plan(None, self.changes(view, guard))
-
-    def changes(self, view: Snapshot, guard: Guard) -> Sequence[Change]:
-        entry = view.get(A)
+    def changes(view: Snapshot, guard: Guard) -> Sequence[Change]:
+        entry, elsewhere = view.get(A), view.get(B).memory
         assert entry.memory is not None
-        match self.act:
+        assert elsewhere is not None
+        match act:
             case "put":
                 return guard.put(view, entry, MemoryPath.parse(A), "other").changes
             case "delete":
                 return guard.delete(view, [entry.memory])
             case "move to a protected path":
-                elsewhere = view.get(B).memory
-                assert elsewhere is not None
                 return guard.move(view, [Moved(elsewhere, f"{A}.md")])
             case _:
                 return guard.move(view, [Moved(entry.memory, "/memories/d/moved.md")])
+
+    return Write("unchecked", lambda view, guard: Plan(None, changes(view, guard)), MemoryPath.known(A))
 
 
 ACTS_OF_UNCHECKED = ("put", "delete", "move", "move to a protected path")
@@ -137,7 +118,7 @@ def test_the_writer_itself_refuses_what_a_rule_forbids(act: str, rule: str, scen
     scene.run("str_replace", path=A, old_str="two", new_str="three", actor="job:planted")
     scene.store.change_settings(OF_A[rule])
     before = state_of(scene.store)
-    outcome = scene.store._core.run(Unchecked(act), Invocation(None))
+    outcome = scene.store._core.run(unchecked(act), Invocation(None))
     is_free = rule == "none" or (rule, act) == ("quarantine", "move to a protected path")
     assert (outcome.error is None) == is_free
     assert (state_of(scene.store) != before) == is_free

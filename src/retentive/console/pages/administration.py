@@ -15,7 +15,7 @@ from retentive.console.figures import audit_page
 from retentive.console.pages.stores import VERIFIED, note_check, stores_of
 from retentive.console.rendering import BASE
 from retentive.console.visits import Visit, download, page, redirect
-from retentive.engine.operation import AuditOnly
+from retentive.engine.operation import audit_only
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.server.errors import invalid
 from retentive.server.handlers import access, stores
@@ -127,7 +127,7 @@ def backup_file(visit: Visit) -> Response:
         raise invalid("there is no memory store to back up")
     for store_id in ids:
         with suppress(RetentiveError):  # an encrypted store without its key is backed up too, but gets no audit entry
-            core_of(visit.location.store(store_id, visit.caller, is_whole=True)[1]).result_of(AuditOnly("backup"))
+            core_of(visit.location.store(store_id, visit.caller, is_whole=True)[1]).result_of(audit_only("backup"))
     with tempfile.TemporaryDirectory(prefix="retentive-backup-") as directory:
         path = os.path.join(directory, "backup.tar.zst")
         back_up(visit.location.opened.backend, path, stores=ids)

@@ -51,7 +51,7 @@ def show_change(visit: Visit) -> Response:
     """Show the difference that one change made. The URL names the change by a revision or by the id of a version."""
     core, named = core_of(visit.store), visit.ids["revision"]
     with finding("change"):
-        found = core.result_of(Compare(change=as_revision(named), actor=core.actor, limit=FILES))
+        found = Compare(change=as_revision(named), limit=FILES).run(core)
     revisions = {change.number for change in found.changes}
     name = f"r{min(revisions)}" if len(revisions) == 1 else named[-12:]
     ids = [version.id for change in found.changes for version in change.versions] or [""]
@@ -75,8 +75,7 @@ def show_since(visit: Visit) -> Response:
     limit, most_read = (FILES, LOOKED_AT) if path == ROOT else (None, SINCE)
     start = as_revision(moment(at))
     with finding("state"):
-        compared = Compare(since=start, only=LogFilter(), actor=core.actor, limit=limit, most_read=most_read)
-        found = core.result_of(compared)
+        found = Compare(since=start, only=LogFilter(), limit=limit, most_read=most_read).run(core)
     if path != ROOT:
         chosen = tuple(each for each in found.found if _is_below(each.path, path))
         changes = tuple(each for each in found.changes if any(_is_below(one.path, path) for one in each.versions))
@@ -96,7 +95,7 @@ def show_actor(visit: Visit) -> Response:
         check_version_id(until)
     only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     core, end = core_of(visit.store), as_revision(until) if until else None
-    found = core.result_of(Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT))
+    found = Compare(only=only, until=end, limit=FILES, most_read=LOOKED_AT).run(core)
     return _page(visit, found, "Changes by this actor", actor=actor)
 
 

@@ -13,7 +13,6 @@ from retentive.console.differences import Shown
 from retentive.console.figures import choose_some, texts_of
 from retentive.console.pages.history import FILES, time_of
 from retentive.console.visits import Visit, digest, page, redirect
-from retentive.engine.operation import DryRun
 from retentive.history import operations
 from retentive.history.log import LogFilter
 from retentive.history.plan import Mode, RestoreOutcome, Step
@@ -55,7 +54,7 @@ def undo(visit: Visit) -> Response:
     on_page = choose if mode != "refuse" else choose_some(choose, PLANNED, shown, large)
     return _answer(
         visit, "undo", heading, fields,
-        preview=lambda: core.result_of(DryRun(operations.undo(on_page, mode))),
+        preview=lambda: core.result_of(operations.undo(on_page, mode).dry_run()),
         run=lambda: core.result_of(operations.undo(choose, mode)),
         large=large,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from retentive.engine.lists import read_version, version_fact
-from retentive.engine.operation import AuditOnly, Read
+from retentive.engine.operation import Read, audit_only
 from retentive.engine.visibility import Level
 from retentive.history.log import LogFilter, page_of, previous_paths
 from retentive.history.plan import Mode, RestoreOutcome
@@ -127,9 +127,7 @@ def redact_memory_version(call: RouteCall) -> wire.VersionObject:
     """
     version_id, store = call.ids["memory_version_id"], call.store
     store.history.redact([version_id])
-    found = core_of(store).result_of(
-        Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
-    )
+    found = core_of(store).result_of(Read("show", lambda snapshot: snapshot.version(version_id)[0], facts=version_fact))
     return wire.VersionObject.of(found, memory_store_id=store.id, content=None)
 
 
@@ -242,7 +240,7 @@ def stream_events(call: RouteCall, after: EventCursor = None) -> Events:
     store, cursor = call.store, call.last_event_id or after
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")
-    core_of(store).result_of(AuditOnly("events"))
+    core_of(store).result_of(audit_only("events"))
     keys, key = call.location.keys, call.caller.record
 
     def may_continue() -> bool:

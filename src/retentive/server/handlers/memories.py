@@ -15,13 +15,14 @@ from pydantic import Field
 from retentive.engine import citations
 from retentive.engine.citations import Citation
 from retentive.engine.core import StoreCore
-from retentive.engine.handlers import RunCommand, RunView, Viewed
-from retentive.engine.lists import ListedDirectory, ListingCursor, ListMemories, load, read_version
+from retentive.engine.handlers import Viewed, run_view
+from retentive.engine.handlers import run_command as command_of
+from retentive.engine.lists import ListedDirectory, ListingCursor, list_page, load, read_version
 from retentive.engine.memories import parse_for_applications
-from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
+from retentive.engine.operation import CommandResult, Operation, Outcome, Read, audit_only
 from retentive.engine.rendering import paths_named, rendered
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused, RetentiveError, error_of
-from retentive.history.revisions import AsOf
+from retentive.history.revisions import as_of
 from retentive.integrations.messages import render, reply_to
 from retentive.search.results import Hit
 from retentive.server.calls import READ, STORE, WRITE, RouteCall, Routes
@@ -59,7 +60,7 @@ def create_memory(call: RouteCall, body: wire.MemoryCreation, view: base.Basic =
         check_text("content", body.content)
     except Refused as refusal:
         raise core.raised(refusal) from None
-    written = core.written(RunCommand(Create(MemoryPath.known(body.path), body.content)), core.invocation())
+    written = core.written(command_of(Create(MemoryPath.known(body.path), body.content)), core.invocation())
     made, text = _as_written(store, written)
     note = None
     if made.path.startswith(f"{ROOT}{ROOT}/"):
@@ -82,7 +83,7 @@ def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
     else:
         if written.is_proposed or found[0].version_id == written.version_id:
             return found
-    return _as_writer(core_of(store)).peek(AsOf(by_id.read_memory(written.memory_id), written.version_id))
+    return _as_writer(core_of(store)).peek(as_of(by_id.read_memory(written.memory_id), written.version_id))
 
 
 def _as_writer(core: StoreCore) -> StoreCore:
@@ -106,7 +107,7 @@ def list_memories(
     store, is_full, of, page, limit = call.store, view == "full", call.listing, call.asked.page, call.asked.limit
     cursor = None if page is None else ListingCursor(*place_in(page, of, 2))
     count = min(limit, FULL_LIMIT) if is_full else limit
-    listing = ListMemories(MemoryPath.known(path_prefix), depth, cursor, count, is_full)
+    listing = list_page(MemoryPath.known(path_prefix), depth, cursor, count, is_full)
     try:
         found = core_of(store).result_of(_at(at, listing))
     except CursorExpired:
@@ -135,9 +136,7 @@ def retrieve_memory(call: RouteCall, *, at: base.At = None, view: base.Full = "f
     return _read(call, by_id.read_memory(call.ids["memory_id"]), at, view)
 
 
-def _read(
-    call: RouteCall, operation: ReadOperation[tuple[Memory, str]], at: base.At, view: base.Shown
-) -> wire.MemoryObject:
+def _read(call: RouteCall, operation: Read[tuple[Memory, str]], at: base.At, view: base.Shown) -> wire.MemoryObject:
     store = call.store
     found, text = core_of(store).result_of(_at(at, operation))
     if at is None:
@@ -145,9 +144,9 @@ def _read(
     return _shown(found, store, text, view)
 
 
-def _at(at: str | datetime | None, operation: ReadOperation[R]) -> ReadOperation[R]:
+def _at(at: str | datetime | None, operation: Read[R]) -> Read[R]:
     """Return an operation that runs `operation` on the state that `at` names. If `at` is None, return `operation`."""
-    return operation if at is None else AsOf(operation, at)
+    return operation if at is None else as_of(operation, at)
 
 
 @route("POST", MEMORY, WRITE, conflicts=True)
@@ -311,12 +310,12 @@ def run_command(call: RouteCall, body: wire.CommandRequest) -> wire.CommandAnswe
         operation = _operation(core, body, name)
         path = paths_named(operation)[-1].text
     except Refused as refusal:
-        operation = AuditOnly(command_name(body.command), refusal)
+        operation = audit_only(command_name(body.command), refusal)
     outcome: Outcome[Any] = core.run(operation, invocation)
     reply = rendered(core, operation, outcome)
     _check_reply(call, reply)
     said: dict[str, Any] = {"content": reply.text, "is_error": reply.is_error, "error_code": reply.code, "path": path}
-    if isinstance(operation, RunCommand) and outcome.error is None:
+    if isinstance(outcome.result, CommandResult):
         changes = [] if outcome.proposed else _changes(core, outcome.recorded)
         return wire.CommandAnswer.of(core.described(operation, outcome), changes=changes, **said)
     if isinstance(outcome.result, Viewed) and (memory := outcome.result.memory) is not None:
@@ -342,7 +341,7 @@ def run_batch(call: RouteCall, body: wire.BatchRequest) -> wire.BatchAnswer:
 def _operation(core: StoreCore, body: wire.CommandRequest, name: object) -> Operation[Any]:
     """Return the operation for a command. Raises `Refused` if the command is invalid, and `HttpError` for the mount."""
     if name == "clear":
-        return RunCommand(Clear())
+        return command_of(Clear())
     command = parse_for_applications(body.command)
     if body.mount != ROOT:
         point = MemoryPath.parse(body.mount).text
@@ -350,8 +349,8 @@ def _operation(core: StoreCore, body: wire.CommandRequest, name: object) -> Oper
             raise invalid("mount: the paths of the command must be at or below it")
         command = within(command, point)
     if isinstance(command, View):
-        return RunView(command, core.listings)
-    return RunCommand(command, body.if_version)
+        return run_view(command, core)
+    return command_of(command, body.if_version)
 
 
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[wire.CommandChange]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
@@ -19,8 +19,6 @@ from retentive.mounts import MemoryTree, Mounts
 from retentive.opening import Retentive
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.store import MemoryStore
-from retentive.values.records import By
-from retentive.values.replies import Reply
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,16 +42,6 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
         limiter = CapacityLimiter(_THREADS)
         _limiter.set(limiter)
     return await to_thread.run_sync(work, *args, limiter=limiter)
-
-
-async def execute(tree: MemoryTree, command: object, **options: Any) -> Reply:
-    """Async version of `MemoryStore.execute`."""
-    return await in_thread(partial(tree.execute, command, **options))
-
-
-async def clear(tree: MemoryTree, **options: Unpack[By]) -> Reply:
-    """Async version of `MemoryStore.clear`."""
-    return await in_thread(partial(tree.clear, **options))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:

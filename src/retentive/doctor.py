@@ -11,26 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, get_args
 
+from retentive import errors
 from retentive.engine import lists
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.citations import FRESHNESS
 from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.repeats import KIND as REPEAT
 from retentive.engine.visibility import CONFIRMED
-from retentive.errors import (
-    Closed,
-    Damaged,
-    InvalidInput,
-    Locked,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    RetentiveError,
-    StorageReadOnly,
-    StoreFull,
-    Unavailable,
-    UnknownSchema,
-)
+from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError, UnknownSchema
 from retentive.history.expiry import CLOCK, SWEPT, parsed_times
 from retentive.history.packing import PACKED
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
@@ -60,7 +48,7 @@ It gets the key or id of a memory store, and the number of its memories and vers
 """
 Findings: TypeAlias = Iterator[Finding]
 _Subjects: TypeAlias = Iterator[tuple[str, str]]  # codes of findings, and what they concern
-_NO_DAMAGE = (StoreFull, PermissionDenied, StorageReadOnly, Unavailable, Closed)
+_NO_DAMAGE = (errors.StoreFull, errors.PermissionDenied, errors.StorageReadOnly, errors.Unavailable)
 _MAX_FINDINGS = 1_000  # maximum number of findings with the same code
 _PROGRESS_EVERY = 100
 _LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
@@ -221,7 +209,7 @@ def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
             if stored not in {None, info.seal is not None}:
                 return found("seal_wrong", info.id, "the seal of the store contradicts its versions")
         capabilities.unlock(backend, info)
-    except (Locked, InvalidInput) as error:
+    except (errors.Locked, InvalidInput) as error:
         return found("key_destroyed" if capabilities.is_destroyed(info) else "locked", info.id, _reason(error))
     except (Damaged, UnknownSchema) as error:
         return found("unreadable", info.id, _reason(error))
@@ -371,7 +359,7 @@ def _records(snapshot: Snapshot) -> _Subjects:
 def _is_canonical(path: str) -> bool:
     try:
         return MemoryPath.parse(path).text == path != ROOT
-    except Refused:
+    except errors.Refused:
         return False
 
 

@@ -20,6 +20,7 @@ from retentive.review.proposals import decisions, pending
 from retentive.storage.contract import Actor, Recorded, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
+from retentive.values.records import name_of
 
 EvidenceState: TypeAlias = Literal["kept", "proposed", "redacted", "removed", "altered", "missing"]
 Decided: TypeAlias = Literal["waiting", "accepted", "refused", "unknown"]
@@ -199,18 +200,19 @@ class _Reader:
 
     def steps(self) -> list[EvidenceStep]:
         """Return the operations of the session, and those that recorded its versions, oldest first."""
-        found = [self._step(value, entry) for value, entry in self.entries.items() if self._concerns(entry)]
+        found = [
+            self._step(value, entry)
+            for value, entry in self.entries.items()
+            if self._is_of(entry) or any(each.version_id in self._own for each in entry.changes)
+        ]
         for id_ in self._own - self._logged:
             version = self._versions[id_]
-            time, actor, paths = _time(version.created_at), _name(version.actor), (version.path,)
+            time, actor, paths = _time(version.created_at), name_of(version.actor), (version.path,)
             changed = [self._facts(Recorded(version.memory_id, id_))]
             found.append(
                 EvidenceStep(time=time, actor=actor, operation=version.operation, paths=paths, changed=changed)
             )
         return sorted(found, key=lambda step: (step.time, step.entry or 0))
-
-    def _concerns(self, entry: AuditEntry) -> bool:
-        return self._is_of(entry) or any(each.version_id in self._own for each in entry.changes)
 
     def _step(self, value: str, entry: AuditEntry) -> EvidenceStep:
         is_whole, tool_use_id = self._is_of(entry), entry.facts.get("tool_use_id")
@@ -255,7 +257,7 @@ class _Reader:
                 made[proposal.id] = EvidenceReview(proposal_id=proposal.id, decision="waiting")
         for each in decisions(self._snapshot):
             if each.proposal_id in made or self._is_own(each.actor, None):
-                made[each.proposal_id] = _review(each.proposal_id, each.accepted, _name(each.by), each.at)
+                made[each.proposal_id] = _review(each.proposal_id, each.accepted, name_of(each.by), each.at)
         return made
 
     def _facts(self, named: Recorded) -> EvidenceVersion:
@@ -271,12 +273,8 @@ class _Reader:
             state = "altered"
         if state in {"missing", "altered"}:
             self.findings.append(f"version {state}: {named.version_id}")
-        found = EvidenceVersion(
-            memory_id=named.memory_id,
-            memory_version_id=named.version_id,
-            state=state,
-            removed_by=removed_by,
-        )
+        memory_id, version_id = named
+        found = EvidenceVersion(memory_id=memory_id, memory_version_id=version_id, state=state, removed_by=removed_by)
         return found if version is None or version.redacted_at is not None else replace(found, **self._row(version))
 
     def _row(self, version: Version) -> dict[str, Any]:
@@ -287,7 +285,7 @@ class _Reader:
         built_on = [each._asdict() for each in origin.contributors]
         return {
             **{name: getattr(version, name) for name in ("operation", "path", "size_bytes", "sha256")},
-            "actor": _name(version.actor),
+            "actor": name_of(version.actor),
             "time": _time(version.created_at),
             "version_before": None if before is None else before.id,
             "sha256_before": None if before is None else before.sha256,
@@ -310,10 +308,6 @@ class _Reader:
 def _review(id_: str, is_accepted: bool, by: str | None, at: datetime, entry: int | None = None) -> EvidenceReview:
     decision: Decided = "accepted" if is_accepted else "refused"
     return EvidenceReview(proposal_id=id_, decision=decision, by=by, time=_time(at), entry=entry)
-
-
-def _name(actor: Actor | None) -> str | None:
-    return None if actor is None else str(actor)
 
 
 def _time(at: datetime) -> str:

@@ -14,7 +14,6 @@ from heapq import merge
 from itertools import chain
 from typing import Literal, TypeAlias, Unpack
 
-from retentive.engine.core import StoreCore
 from retentive.engine.handlers import Viewed
 from retentive.engine.memories import CallOptions, MemoryTree
 from retentive.engine.operation import audit_only
@@ -37,7 +36,7 @@ from retentive.values.provenance import origin_of
 from retentive.values.records import By, Written
 from retentive.values.replies import REPLIES, Reply
 
-__all__ = ["MemoryTree", "Mounts", "core_of_tree"]
+__all__ = ["MemoryTree", "Mounts"]
 
 StoreOrMounts: TypeAlias = "MemoryStore | Mounts"
 
@@ -344,8 +343,3 @@ def log_of(
         for each in mount.store.history.log(None if at.is_root else at.text, until=until, limit=limit)
     )
     return sorted(found, key=lambda version: position_of(version.id), reverse=True)[:limit]
-
-
-def core_of_tree(memory: MemoryTree) -> StoreCore:
-    """Return the core of a memory store. For a tree of stores, return the core of the store at `/memories`."""
-    return memory._core  # noqa: SLF001 - the one way to the core

@@ -143,6 +143,7 @@ def test_after_24_hours_a_repeated_command_is_a_new_command(place: str) -> None:
         store.execute(create(A, ""))
         store.execute(insert(0, path=A), tool_use_id=call_id("t"))
         clock.now += KEPT_S - 60
+        store.execute(create(B), tool_use_id=call_id("of the next day"))  # removes what has expired, and no more
         store.execute(insert(0, path=A), tool_use_id=call_id("t"))
         assert store.read(A) == "x\n"
         clock.now += 60

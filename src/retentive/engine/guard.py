@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from retentive.engine.operation import CommandResult, Plan
-from retentive.engine.visibility import OLDER, Assessment, is_used, joined_contributors
+from retentive.engine.visibility import OLDER, assessed, joined_contributors
 from retentive.errors import Phrase, ReadOnly, Refused
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined
 from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Memory, Moved, Snapshot, create_or_update
@@ -69,8 +69,7 @@ class Guard:
         self.examiner, self.cause = store.examiner, ""
         self.scope = store.scope if store.write_scope is None else store.write_scope
         self._sees_sizes = not store.scope  # of the whole store, with memories that the caller may not see
-        is_hiding = is_used(settings) or store.hides is not None
-        self.hidden = Assessment(present, settings, self.actor, store.hides) if is_hiding else None
+        self.hidden = assessed(present, settings, self.actor, store.hides)
         self.max_deletions = store.max_deletions
         self.older: dict[str, str] = {}
         self._api_key_id, self._principal, self._accepted_by = store.api_key_id, store.principal, ""

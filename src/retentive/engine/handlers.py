@@ -342,7 +342,7 @@ def _rename(view: Snapshot, guard: Guard, command: Rename) -> Plan[CommandResult
         raise Refused("read_only", path=new.written)
     if source.memory is None:  # a new directory name can form a sensitive value together with the names below it
         for move in moves:
-            guard.check_name(new.leading_to(move.path))
+            guard.check_name(MemoryPath(move.path, new.outward(move.path), new.mount))
     return Plan(CommandResult(), guard.move(view, moves))
 
 

@@ -9,7 +9,7 @@ from retentive.engine import audit
 from retentive.engine.guard import Guard, is_archived
 from retentive.engine.operation import REFUSALS, Outcome, Read, Write
 from retentive.engine.pending import with_own_proposals
-from retentive.engine.visibility import Assessment, Filtered, is_used, within
+from retentive.engine.visibility import Filtered, assessed, within
 from retentive.errors import Refused, RetentiveError
 from retentive.storage.contract import Snapshot
 from retentive.values.records import Invocation
@@ -45,10 +45,9 @@ def read(store: StoreCore, operation: Read[R] | Write[R], call: Invocation, *, i
                 return Outcome(settings, plan.result)
 
             # What the actor sees: without hidden memories, with its own proposals, within the paths of its key.
-            is_hiding = is_used(settings) or store.hides is not None
-            if is_hiding and not operation.is_filtered and (store.hides_history or not operation.sees_all):
-                shows = Assessment(snapshot, settings, who, store.hides).shows
-                view = Filtered(view, shows, history=store.hides_history)
+            hiding = assessed(snapshot, settings, who, store.hides)
+            if hiding is not None and not operation.is_filtered and (store.hides_history or not operation.sees_all):
+                view = Filtered(view, hiding.shows, history=store.hides_history)
             if not operation.sees_all:
                 view = with_own_proposals(view, settings, who)
             if not operation.is_filtered:

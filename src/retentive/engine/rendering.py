@@ -16,20 +16,13 @@ from retentive.values.replies import REPLIES, Reply, redact_echoes
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
 
-STORAGE_REPLIES = {
-    "permission_denied": "permission_denied",
-    "storage_read_only": "storage_read_only",
-    "store_full": "store_full",
-    "unavailable": "unavailable",
-    "outcome_unknown": "outcome_unknown",
-    "damaged": "damaged",
-    "locked": "locked",
-    "conflict": "unavailable",
-    "closed": "closed",
-    "not_found": "erased",  # the whole memory store was erased
-    "unknown_schema": "unknown_schema",
-}
-"""Name of the reply template for each error code of a storage failure. Errors with other codes are raised."""
+_SAME = (
+    "permission_denied storage_read_only store_full unavailable outcome_unknown damaged locked closed unknown_schema"
+)
+STORAGE_REPLIES = {code: code for code in _SAME.split()} | {"conflict": "unavailable", "not_found": "erased"}
+"""Name of the reply template for each error code of a storage failure; `not_found` is that of the whole store.
+
+Errors with other codes are raised."""
 OF_BACKENDS = {"path_taken", "path_folds"}
 """Names of reply templates for refusals by a backend. Such a refusal contains the canonical path of a memory."""
 _SENTENCES: Mapping[object, str] = {Create: "created", Delete: "deleted", Rename: "renamed", Clear: "cleared"}

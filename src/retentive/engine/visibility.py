@@ -233,6 +233,13 @@ class Assessment:
         return entry.below and not all(self.shows(each) for each, _ in self._snapshot.list(path))
 
 
+def assessed(
+    snapshot: Snapshot, settings: Settings, actor: Actor | None, hides: Hides | None = None
+) -> Assessment | None:
+    """Return the assessment of a snapshot for an actor. None if nothing can be hidden from anybody."""
+    return Assessment(snapshot, settings, actor, hides) if is_used(settings) or hides is not None else None
+
+
 class Filtered(Overlay):
     """Snapshot of the memories for which `shows` is true. Records and usage are not filtered.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from time import perf_counter
@@ -108,13 +108,9 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     """
     now, jump = _checked_clock(context, accept=accept_clock, is_recorded=not dry_run)
     swept = Swept(clock_jump=jump)
-    if not (jump or dry_run):
-        _expire_calls(context, now)
     for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
-        swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
-    if not jump:
-        swept = replace(swept, proposals=_expired_proposals(context, now, dry_run=dry_run))
+        swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned, proposals=piece.proposals)
     if dry_run:
         context.result_of(audit_only("sweep.preview"))
     elif swept == Swept(clock_jump=jump):  # otherwise the pieces have entries in the audit log
@@ -145,8 +141,6 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
     now, jump = _checked_clock(context)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
-    else:
-        _expire_calls(context, now)
     is_noted = position != ROOT
     for _, following in () if jump else _pieces(context, position, now):
         is_full = following not in {_FIRST_VERSION, ""}
@@ -156,8 +150,6 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
             context.follow_up(lambda tx, value=value: tx.put_record(SWEPT, POSITION, value), may_use_reserve=True)  # type: ignore[misc]
         if is_full:
             yield
-    if not jump:
-        _expired_proposals(context, now)
     yield from packing(context)
 
 
@@ -185,12 +177,6 @@ def _expired_proposals(context: StoreCore, now: float, *, dry_run: bool = False)
     facts = lambda ids: {"proposals": ids}  # noqa: E731
     refusal = Write("sweep", work, facts=facts, under_review="skip", only_removes=True)
     return context.result_of(refusal, EXPIRY)
-
-
-def _expire_calls(context: StoreCore, now: float) -> None:
-    """Remove the records of the gateway that are too old."""
-    while context.read(lambda view: gateway_records.is_expired(view, now)):
-        context.follow_up(lambda tx: gateway_records.expire(tx, now), may_use_reserve=True)
 
 
 def parsed_times(text: str) -> tuple[float, float]:
@@ -232,8 +218,11 @@ def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = Fa
     """Do the pieces from a position on. Yield the result of each, and the position of the next one; empty at the end.
 
     The position is first the path of a memory, then the id of a version. A piece after one that took too long is
-    smaller: how many rows can be removed in a time depends on the size of the store and on its disk.
+    smaller: how many rows can be removed in a time depends on the size of the store and on its disk. Records of the
+    gateway that are too old go first, and proposals that waited too long last.
     """
+    while not dry_run and context.read(lambda view: gateway_records.is_expired(view, now)):
+        context.follow_up(lambda tx: gateway_records.expire(tx, now), may_use_reserve=True)
     limit = _VERSIONS
     while position:
         started = perf_counter()
@@ -249,6 +238,7 @@ def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = Fa
             size = int(limit * _PIECE_S / max(perf_counter() - started, 1e-6))  # a test may freeze the clock
             limit = min(max(size, limit // 2, _SMALLEST), limit * 2, _VERSIONS)
         yield swept, position
+    yield Swept(proposals=_expired_proposals(context, now, dry_run=dry_run)), ""
 
 
 def _idle(context: StoreCore, start: str, now: float, *, at_once: int) -> tuple[list[tuple[Memory, float]], str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -186,7 +187,7 @@ class AsyncMemoryTool(_MemoryTool, BetaAsyncAbstractMemoryTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return text_or_error(await aio.execute(self._named, input, actor=self.actor, **self.origin))
+        return text_or_error(await aio.in_thread(partial(self._named.execute, input, actor=self.actor, **self.origin)))
 
     async def result(self, block: object) -> dict[str, Any]:
         """Run a tool_use block and return the tool_result block. See `MemoryTool.result`."""
@@ -194,7 +195,7 @@ class AsyncMemoryTool(_MemoryTool, BetaAsyncAbstractMemoryTool):
 
     async def clear_all_memory(self) -> str:
         """Delete all memories. Each store is cleared in one transaction. Its history keeps the memories."""
-        return text_or_error(await aio.clear(self._named, actor=self.actor, **self.origin))
+        return text_or_error(await aio.in_thread(partial(self._named.clear, actor=self.actor, **self.origin)))
 
 
 class _SearchTool(_OpenedStore):

@@ -58,7 +58,9 @@ class ToolCalls:
     ) -> Reply:
         """Async version of `reply`. The command runs in a worker thread."""
         memory, author = self._resolved(context)
-        return await aio.execute(memory, request_of(arguments), tool_use_id=call_id, run=run, **author)
+        return await aio.in_thread(
+            partial(memory.execute, request_of(arguments), tool_use_id=call_id, run=run, **author)
+        )
 
     async def found(self, context: object, arguments: Any) -> Reply:
         """Run a search in a worker thread. Invalid input gets an error reply."""

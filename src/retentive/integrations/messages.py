@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from retentive.errors import InvalidInput, Refused
 from retentive.integrations.memory import open_memory
-from retentive.mounts import MemoryTree, core_of_tree
+from retentive.mounts import MemoryTree
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor
+from retentive.store import core_of
 from retentive.values.paths import visible
 from retentive.values.provenance import Origin
 from retentive.values.replies import Reply
@@ -72,7 +73,7 @@ def reply_to(
     **origin: Unpack[Origin],
 ) -> Reply:
     """Run a tool_use block, and return the reply. `store` must be the result of `through`."""
-    block_id, name, core = _field(block, "id"), _field(block, "name"), core_of_tree(store)
+    block_id, name, core = _field(block, "id"), _field(block, "name"), core_of(store)
     if not isinstance(block_id, str):
         core.reject(InvalidInput("`block` must be a tool_use block with an id"), actor)
     if name == TOOL["name"]:

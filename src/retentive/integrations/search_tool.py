@@ -19,10 +19,10 @@ from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
 from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.schemas import MAX_SEARCH_LIMIT, SEARCH, SEARCH_DESCRIPTION, SEARCH_LIMIT, SEARCH_SCHEMA
-from retentive.mounts import Mounts, core_of_tree
+from retentive.mounts import Mounts
 from retentive.search.results import Hit, Results, age
 from retentive.storage.contract import Actor, as_actor
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.commands import integer_of
 from retentive.values.paths import ROOT, MemoryPath, visible, visible_path
 from retentive.values.replies import Reply
@@ -64,7 +64,7 @@ def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor 
 
     Invalid input and storage failures get an error reply. A search without matches is not an error.
     """
-    core = core_of_tree(memory)
+    core = core_of(memory)
     try:
         query, under, limit = _parse(request)
     except Refused as refusal:

@@ -36,8 +36,9 @@ from retentive.mcp.answers import (
     result_of_reply,
     view_within_limit,
 )
-from retentive.mounts import StoreOrMounts, core_of_tree, shown_path, stores_of
+from retentive.mounts import StoreOrMounts, shown_path, stores_of
 from retentive.search.recall import LEAST_TOKENS
+from retentive.store import core_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Memory
 
@@ -313,7 +314,7 @@ ONE_TOOL_ONLY = (
 
 def run(tool: ToolSpec, call: McpCall) -> t.CallToolResult:
     """Run a tool and return its result. Errors of the input or of storage become results too."""
-    core = core_of_tree(call.store)
+    core = core_of(call.store)
     try:
         return tool.run(call)
     except Refused as refusal:

@@ -13,7 +13,7 @@ from retentive.engine.guard import Guard
 from retentive.engine.handlers import entry_at, require_free
 from retentive.engine.operation import REFUSALS, Plan, Read, Write
 from retentive.engine.pending import Pending
-from retentive.engine.visibility import Assessment, contributors_of, is_used
+from retentive.engine.visibility import Assessment, assessed, contributors_of
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.review.proposals import PAST, Proposal, text_key
 from retentive.storage.contract import (
@@ -101,25 +101,24 @@ def _histories(core: StoreCore, path: MemoryPath, actor: Actor | None) -> Read[H
 
     def work(snapshot: Snapshot) -> Histories:
         settings, memory = core.settings_of(snapshot), entry_at(snapshot, path).memory
-        is_hiding = is_used(settings) or core.hides is not None
-        assessed = Assessment(snapshot, settings, actor, core.hides) if is_hiding else None
+        hiding = assessed(snapshot, settings, actor, core.hides)
         found = [memory] if memory is not None else [each for each, _ in snapshot.list(path.text)]
-        shown = [each for each in found if assessed is None or assessed.shows(each)]
+        shown = [each for each in found if hiding is None or hiding.shows(each)]
         if not shown:
             raise NotFound(f"there is no memory at or below {path.written}")
         if len(shown) > MAX_MEMORIES or sum(each.size_bytes for each in shown) > MAX_BYTES:
             limits = f"{MAX_MEMORIES:,} memories with {MAX_BYTES // 1024**2} MiB of text"
             raise InvalidInput(f"a promotion can have at most {limits}; promote smaller directories")
-        return {each.path: list(_past(snapshot, each, assessed, share=len(shown))) for each in shown}
+        return {each.path: list(_past(snapshot, each, hiding, share=len(shown))) for each in shown}
 
     return Read("promote.read", work, path, needs_external_edits=True, sees_all=True)
 
 
-def _past(snapshot: Snapshot, memory: Memory, assessed: Assessment | None, *, share: int) -> Iterator[PastVersion]:
+def _past(snapshot: Snapshot, memory: Memory, hiding: Assessment | None, *, share: int) -> Iterator[PastVersion]:
     """Yield the newest versions of one of `share` memories, which share the limits equally."""
     size = 0
     for version in snapshot.versions(memory_id=memory.id, limit=MAX_VERSIONS // share):
-        is_shown = version.redacted_at is None and (assessed is None or assessed.shows(version))
+        is_shown = version.redacted_at is None and (hiding is None or hiding.shows(version))
         if not is_shown or version.operation == "deleted":
             continue
         size += version.size_bytes or 0

@@ -55,8 +55,14 @@ class LocationRecords:
     def list(self, kind: str, *, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
         """Return the keys and values of records of a kind, in key order, starting after the key `after`."""
         prefix = _name(kind, "")
+
+        def work(snapshot: Snapshot) -> list[tuple[str, str]]:
+            records = snapshot.records(RECORD, after=prefix + after, limit=limit)
+            of_kind = takewhile(lambda pair: pair[0].startswith(prefix), records)
+            return [(key.removeprefix(prefix), value) for key, value in of_kind]
+
         with suppress(NotFound):
-            return self._backend.read(SYSTEM_STORE, lambda snapshot: _listed(snapshot, prefix, after, limit))
+            return self._backend.read(SYSTEM_STORE, work)
         return []
 
     def put(
@@ -120,12 +126,6 @@ def entry_of(
     """
     said = {"actor": actor, "operation": operation, "integration": integration, "outcome": outcome}
     return {"id": os.urandom(8).hex(), "time": now_us(clock), **said, **facts}
-
-
-def _listed(snapshot: Snapshot, prefix: str, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
-    records = snapshot.records(RECORD, after=prefix + after, limit=limit)
-    of_kind = takewhile(lambda pair: pair[0].startswith(prefix), records)
-    return [(key.removeprefix(prefix), value) for key, value in of_kind]
 
 
 def _name(kind: str, key: str) -> str:

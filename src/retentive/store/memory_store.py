@@ -12,7 +12,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import MAX_BATCH, run_batch, run_command, run_view
 from retentive.engine.lists import Listed, ListingCursor, list_memories, list_page, load, read_version
-from retentive.engine.memories import CallOptions, parse_for_applications
+from retentive.engine.memories import CallOptions, MemoryTree, parse_for_applications
 from retentive.engine.operation import CommandResult, Outcome, Plan, Read, Write, audit_only
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, Refused, RetentiveError
@@ -365,8 +365,8 @@ class MemoryStore(Citing):
         return scan(self._core, redact=redact, history=history, likely=likely, **by).findings
 
 
-def core_of(store: MemoryStore) -> StoreCore:
-    """Return the `StoreCore` of a memory store. Only modules of this package use it."""
+def core_of(store: MemoryTree) -> StoreCore:
+    """Return the `StoreCore` of a memory store, or of the one at `/memories`. Only modules of this package use it."""
     return store._core  # noqa: SLF001 - the one way to the core
 
 

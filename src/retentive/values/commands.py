@@ -157,7 +157,7 @@ def parse(raw: object) -> Command:
 
 def check_file_path(path: MemoryPath) -> None:
     """Raise `Refused` if the path of a new memory ends with `/`."""
-    if path.ends_with_slash and not path.is_root:
+    if path.written.endswith("/") and not path.is_root:
         raise Refused("invalid_path", path=visible(path.written), reason=Phrase("reason_slash", {}))
 
 

@@ -80,16 +80,6 @@ class MemoryPath:
         """Return whether this is `/memories` itself."""
         return self.text == ROOT
 
-    @property
-    def ends_with_slash(self) -> bool:
-        """Return whether the caller wrote the path with a trailing `/`, as for a directory."""
-        return self.written.endswith("/")
-
-    @property
-    def ancestors(self) -> tuple[str, ...]:
-        """Canonical paths of the directories between the root and this path, shortest first."""
-        return ancestors(self.text)
-
     def contains(self, other: MemoryPath) -> bool:
         """Return whether `other` is strictly below this path."""
         return other.text.startswith(self.text + "/")
@@ -104,13 +94,6 @@ class MemoryPath:
     def outward(self, text: str) -> str:
         """Convert `text`, a canonical path inside the memory store, to the path that the caller uses for it."""
         return self.mount + text[len(ROOT) :]
-
-    def leading_to(self, text: str) -> MemoryPath:
-        """Return a `MemoryPath` for `text`, a canonical path inside the same memory store.
-
-        Its `written` is the path that the caller uses for `text`.
-        """
-        return MemoryPath(text, self.outward(text), self.mount)
 
     def moved(self, text: str, new: MemoryPath) -> str:
         """Return the path that `text` gets when this path is renamed to `new`. `text` is this path or a path below it.

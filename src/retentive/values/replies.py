@@ -232,36 +232,27 @@ def echo(text: str) -> str:
     return text if len(text) <= MAX_ECHO_CHARS else text[:MAX_ECHO_CHARS] + "…"
 
 
+_OWN_CODES = (
+    "not_a_directory no_match many_matches too_large read_only archived sensitive across_mounts into_itself path_taken"
+    " invalid_path permission_denied storage_read_only store_full unavailable closed outcome_unknown damaged locked"
+    " unknown_schema"
+)
 _KEYS_BY_CODE = {
     "not_found": "view_missing edit_missing missing erased",
     "already_exists": "exists destination_exists",
-    "not_a_directory": "not_a_directory",
-    "no_match": "no_match",
-    "many_matches": "many_matches",
     "invalid_input": "empty_old_str not_an_object bad_command missing_field bad_field bad_text not_this_tool",
     "out_of_range": "bad_view_range bad_insert_line",
     "conflict": "changed_meanwhile",
-    "too_large": "too_many_lines too_large too_large_to_keep too_many store_too_large"
-    " too_many_proposals too_many_own_proposals too_many_deletions",
-    "read_only": "read_only",
-    "archived": "archived",
-    "sensitive": "sensitive not_checked",
+    "too_large": "too_many_lines too_large_to_keep too_many store_too_large too_many_proposals too_many_own_proposals"
+    " too_many_deletions",
+    "sensitive": "not_checked",
     "root_protected": "root_deleted root_renamed mount_deleted mount_renamed",
-    "across_mounts": "across_mounts",
-    "into_itself": "into_itself",
-    "path_taken": "path_taken view_image path_folds",
-    "invalid_path": "path_outside path_escapes invalid_path",
-    "permission_denied": "permission_denied",
-    "storage_read_only": "storage_read_only",
-    "store_full": "store_full",
-    "unavailable": "unavailable",
-    "closed": "closed",
-    "outcome_unknown": "outcome_unknown",
-    "damaged": "damaged",
-    "locked": "locked",
-    "unknown_schema": "unknown_schema",
+    "path_taken": "view_image path_folds",
+    "invalid_path": "path_outside path_escapes",
 }
-ERROR_CODES: Mapping[str, str] = {key: code for code, keys in _KEYS_BY_CODE.items() for key in keys.split()}
+ERROR_CODES: Mapping[str, str] = {code: code for code in _OWN_CODES.split()} | {
+    key: code for code, keys in _KEYS_BY_CODE.items() for key in keys.split()
+}
 """Stable code of every error reply. Integrations map codes to exit statuses and HTTP statuses."""
 
 REPLIES = Replies()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -90,9 +91,16 @@ def test_no_memory_is_missed_or_repeated(
         assert shown(store, limit, between=between, depth=depth) == expected
 
 
+def prune(store: MemoryStore) -> None:
+    store.change_settings({"keep_versions": 1, "keep_versions_days": 30})
+    later = MemoryStore(store._core.backend, store._core.info, clock=lambda: time.time() + 40 * 86_400)
+    assert later.sweep(accept_clock=True).versions_pruned == 1
+
+
 EXPIRING: dict[str, Callable[[MemoryStore], object]] = {
     "redact": lambda store: store.history.redact([store.versions("/memories/b")[-1].id]),
     "erase": lambda store: store.history.erase("/memories/b"),
+    "prune": prune,
 }
 
 

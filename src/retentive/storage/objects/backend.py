@@ -43,7 +43,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
-from retentive.storage.objects.batch import commit_jobs
+from retentive.storage.objects.batch import Commit
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import PACKS, Cache, Gone, Reader
@@ -51,7 +51,7 @@ from retentive.storage.objects.records import PACKED, pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, check_process, together
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.objects.transaction import ObjectsTransaction
-from retentive.storage.queue import StoreJob, WriteQueue
+from retentive.storage.queue import StoreJob, WriteQueue, run_batch
 from retentive.values.properties import damaged_store
 from retentive.values.records import name_of, sortable_id, to_us
 
@@ -95,7 +95,7 @@ class ObjectsBackend(Backend):
             sizes=sizes,
             packing=lambda store_id, seal: self.packing(store_id, seal),  # noqa: PLW0108 - it may be replaced later
         )
-        self._manifests = ManifestSwap(self._requests, cache, self._reader)
+        self._manifests = ManifestSwap(self._requests, cache)
         self._queues: WeakValueDictionary[str, WriteQueue] = WeakValueDictionary()
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
@@ -246,8 +246,9 @@ class ObjectsBackend(Backend):
 
     def _queue(self, store_id: str) -> WriteQueue:
         with self._lock:
-            run_batch = partial(commit_jobs, self._manifests, self._reader(store_id))
-            return self._queues.setdefault(store_id, WriteQueue(run_batch))
+            reader = self._reader(store_id)
+            run = partial(run_batch, attempt=lambda jobs: Commit(self._manifests, reader).run(jobs))
+            return self._queues.setdefault(store_id, WriteQueue(run))
 
     def collect(self, store_id: str) -> int:
         """Delete orphans, and return their number. Other processes may write to the store meanwhile.

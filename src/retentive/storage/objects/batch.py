@@ -16,20 +16,15 @@ from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reade
 from retentive.storage.objects.records import TextRef
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
-from retentive.storage.queue import BatchFailed, StoreJob, run_batch, run_together
+from retentive.storage.queue import BatchFailed, StoreJob, run_together
 
 
 class _Overtaken(Exception):
     """The attempt to commit failed, because another writer has replaced the manifest, so it must be made again."""
 
 
-def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob]) -> None:
-    """Run and commit jobs of one store, and set the outcome of each. What they remove is erased."""
-    run_batch(jobs, lambda some: _Batch(manifests, reader).run(some))
-
-
-class _Batch:
-    """Batch of jobs that is being committed, possibly in several attempts.
+class Commit:
+    """Batch of jobs of one store that is being committed, possibly in several attempts. What they remove is erased.
 
     `held` is the manifest from which the attempt starts, and `manifest` the one to commit. An attempt
     with the texts of an earlier one (`uploaded`) uses them again, unless the store was compacted meanwhile. `written`

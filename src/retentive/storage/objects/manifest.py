@@ -20,9 +20,9 @@ from typing import cast
 from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
-from retentive.storage.objects.ordered_map import OrderedMap, Tree
-from retentive.storage.objects.reader import SIZE_OF_PARSED, Cache, Reader
-from retentive.storage.objects.records import MEMORY, VERSION, Edits, Ref, decoded, pack, unpack
+from retentive.storage.objects.ordered_map import Tree
+from retentive.storage.objects.reader import SIZE_OF_PARSED, Cache
+from retentive.storage.objects.records import MEMORY, Edits, Ref, decoded, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, Requests, Tag, Taken, Unsure
 
 MANIFESTS = "manifests"
@@ -108,10 +108,9 @@ class ManifestSwap:
     Threads may share the object, but only one thread at a time may replace the manifest of one memory store.
     """
 
-    def __init__(self, requests: Requests, cache: Cache, reader: Callable[[str], Reader]) -> None:
+    def __init__(self, requests: Requests, cache: Cache) -> None:
         self._requests = requests
         self._cache = cache
-        self._reader = reader
         self._writer = os.urandom(_WRITER_CHARS // 2).hex()
         self._attempt_s = 0.005  # usual duration of the request that replaces a manifest
 
@@ -158,11 +157,12 @@ class ManifestSwap:
         another writer was first, but the storage did not reply to one of the requests of this call. That request may
         still be in progress. If the storage does not reply and the manifest is unchanged, the request is sent again
         with the same bytes and the same condition, so at most one of the requests succeeds. Raises `OutcomeUnknown` if
-        the storage has not replied by `deadline`, a value of `time.monotonic`.
+        the storage has not replied by `deadline`, a value of `time.monotonic`, or if `COMMITS_KEPT` others came later.
         """
         commits = (*manifest.commits, self._writer + os.urandom(4).hex())[-COMMITS_KEPT:]
         manifest, began = replace(manifest, commits=commits), time.monotonic()
         data, doubtful = manifest.encoded(), False
+        unknown = OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
         retries = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=deadline)
         while True:
             try:
@@ -170,12 +170,7 @@ class ManifestSwap:
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
                 return self._keep(replace(manifest, tag=tag), len(data)), True
             except Taken:
-                # In proportion to the other writers among the latest commits and to the time of an attempt, and shorter
-                # with each attempt that is lost in a row, so no writer starves.
-                writers = {commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}
-                longest_s = _SPREAD * self._attempt_s * max(len(writers), 1) / (1 + losses)
-                if time.monotonic() < deadline:
-                    time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - no secret
+                self._give_way(manifest, losses, deadline)
             except Unsure:
                 doubtful = True
             now = None
@@ -184,25 +179,25 @@ class ManifestSwap:
             except RetentiveError as error:
                 if not doubtful or isinstance(error, NotFound):
                     raise
-            if now is not None and self._landed(now, held, manifest, doubtful=doubtful):
+            if now is not None and commits[-1] in now.commits:
                 return now, True
             if now is not None and (now.tag != held.tag or not doubtful):
+                if doubtful and len(now.commits) == COMMITS_KEPT and not {*held.commits[-1:]} & {*now.commits}:
+                    raise unknown  # so many came later that the manifest may not list the commit any more
                 return now, None if doubtful else False  # Ceph RGW replies 500 to one of two concurrent writers
             if not next(retries, False):
-                raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
+                raise unknown
 
-    def _landed(self, now: Manifest, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """Return True if the current manifest `now` includes the commit that tried to replace `before` with `manifest`.
+    def _give_way(self, manifest: Manifest, losses: int, deadline: float) -> None:
+        """Wait in proportion to the other writers among the latest commits and to the usual time of an attempt.
 
-        This is the case if `now` lists the id of that commit. If `doubtful` is true, it is also the case if the store
-        has the newest version that the commit wrote.
+        The wait is shorter with each attempt that was lost in a row, so no writer starves.
         """
-        if manifest.commits[-1] in now.commits:
-            return True
-        if not doubtful or manifest.newest == before.newest or now.erased:
-            return False
-        state = OrderedMap(now.tree, now.log, self._reader(manifest.id).pages)
-        return state.get(VERSION + manifest.newest) is not None
+        if time.monotonic() > deadline:
+            return
+        writers = {commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}
+        longest_s = _SPREAD * self._attempt_s * max(len(writers), 1) / (1 + losses)
+        time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - no secret
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> None:
         """Replace the manifest of a store with the result of `change`, which receives the current manifest.

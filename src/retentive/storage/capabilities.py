@@ -10,10 +10,7 @@ from retentive.storage.contract import Backend, StoreInfo
 
 def below_encryption(backend: Backend) -> Backend:
     """Return the backend below the encryption layer, or `backend` itself if there is no encryption layer."""
-    layer: Backend | None = backend
-    while layer is not None and not layer.encrypts:
-        layer = layer.inner
-    return backend if layer is None or layer.inner is None else layer.inner
+    return backend.inner if backend.encrypts and backend.inner is not None else backend
 
 
 def is_destroyed(store: StoreInfo) -> bool:

@@ -38,7 +38,7 @@ NOTES = st.none() | st.text(st.characters(codec="utf-8"))
 @given(TEXTS, IDS, PATHS, NOTES)
 def test_encrypted_texts_and_seals_are_decrypted(data: bytes, version: str, path: str, note: str | None) -> None:
     said = said_of(data, version)._replace(provenance=note)
-    text, seal = KEYS.seal_text(data, version), KEYS.seal(said, "mem_1", version, path)
+    text, seal = KEYS.stored(version, data), KEYS.seal(said, "mem_1", version, path)
     assert (text.startswith(TEXT_HEADER), seal.startswith(SEAL_HEADER)) == (True, True)
     assert KEYS.open_seal(seal, "mem_1", version, path) == said
     assert KEYS.open_text(text, said) == data
@@ -59,7 +59,7 @@ def test_a_value_is_decrypted_with_its_own_names_only(value: str) -> None:
 @given(TEXTS, st.data())
 def test_a_text_or_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.DataObject) -> None:
     said = said_of(data, "memver_1")
-    for wrong in mutations(KEYS.seal_text(data, "memver_1"), draw):
+    for wrong in mutations(KEYS.stored("memver_1", data), draw):
         with pytest.raises(Damaged):
             KEYS.open_text(wrong, said)
     for wrong in mutations(KEYS.seal(said, "mem_1", "memver_1", "/memories/a"), draw):
@@ -81,10 +81,10 @@ def test_a_seal_opens_for_its_own_row_only(row: tuple[str, str, str], other_row:
         with pytest.raises(Damaged):
             other.open_seal(seal, memory, version, path)
         with pytest.raises(Damaged):
-            other.open_text(KEYS.seal_text(b"one", version), said)
+            other.open_text(KEYS.stored(version, b"one"), said)
     if version != version2:
         with pytest.raises(Damaged):
-            KEYS.open_text(KEYS.seal_text(b"one", version2), said)
+            KEYS.open_text(KEYS.stored(version2, b"one"), said)
 
 
 def test_row_fields_are_delimited() -> None:

@@ -51,6 +51,7 @@ CASES = [
     Case("old text", _TEXT, (OTHER, OLD), {"old_text_wrong": OLD}),
     Case("size", _VERSION.format("size_bytes"), (7, OLD), {"old_text_wrong": OLD}),
     Case("index", "DELETE FROM memories WHERE path = ?", (E,), {"index_wrong": E, "usage_wrong": "3 memories"}, True),
+    Case("stale index", "UPDATE memories SET newest = ? WHERE path = ?", (OLD, A), {"index_wrong": A}, True),
     Case("clock", _VERSION.format("created_at"), (LATER_US, OLD), {"version_wrong": OLD}),
     Case("revision", _VERSION.format("revision"), (700, OLD), {"version_wrong": OLD}),
     Case("provenance", _VERSION.format("provenance"), ("{", OLD), {"version_wrong": OLD}),

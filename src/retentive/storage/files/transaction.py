@@ -260,7 +260,8 @@ class DirectoryTransaction(DirectorySnapshot, SqliteTransaction):
         if self._stamps and (self.changed or self._compared_bytes > _MANY_BYTES):
             stamps = self._settled()
             sql = "INSERT OR REPLACE INTO files (store, path, version, stamp) VALUES (?, ?, ?, ?)"
-            self.connection.run_many(sql, stamps)
+            for stamp in stamps:
+                self.connection.run(sql, stamp)
             self.changed = self.changed or bool(stamps)
         return SqliteTransaction.finish(self)
 
@@ -315,8 +316,8 @@ class DirectoryTransaction(DirectorySnapshot, SqliteTransaction):
                 self._unwritten.see(change.path, None)
         self._unwritten.add(leaving | entering)
         result = super().record(changes, actor)
-        left = [(self.store, path) for path in leaving - entering]
-        self.connection.run_many("DELETE FROM files WHERE store = ? AND path = ?", left)
+        for path in leaving - entering:
+            self.connection.run("DELETE FROM files WHERE store = ? AND path = ?", (self.store, path))
         return result
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:

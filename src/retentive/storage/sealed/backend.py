@@ -33,7 +33,7 @@ from retentive.storage.contract import (
     to_datetime,
 )
 from retentive.storage.packs import PLAIN, Packing
-from retentive.storage.sealed.codec import SealedPacking, StoreKeys, StoreSeal
+from retentive.storage.sealed.codec import StoreKeys, StoreSeal
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
 from retentive.values.records import to_us
@@ -115,7 +115,7 @@ class SealedBackend(Backend):
         self.inner.close()
 
     def _packing(self, store_id: str, seal: str | None) -> Packing:
-        return PLAIN if seal is None else SealedPacking(self._keys_of(store_id, seal))
+        return PLAIN if seal is None else self._keys_of(store_id, seal)
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
         """Return the keys of a store. `seal` is its current seal, so changes by other processes apply at once."""

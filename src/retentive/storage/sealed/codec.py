@@ -46,10 +46,12 @@ class Unsealed(NamedTuple):
     provenance: str | None = None
 
 
-class StoreKeys:
+class StoreKeys(Packing):
     """Keys of one memory store, and methods that encrypt and decrypt its data. Threads may share the object.
 
-    All methods that decrypt raise `Damaged` if the data is missing, was modified, or belongs to something else.
+    All methods that decrypt raise `Damaged` if the data is missing, was modified, or belongs to something else. The
+    frame of a pack is encrypted as a whole. The backend below knows each text only in its encrypted form, so a text
+    from a pack is encrypted again for it.
     """
 
     def __init__(self, data_key: bytes, store_id: str) -> None:
@@ -73,9 +75,18 @@ class StoreKeys:
             data = None
         return self._decrypted(self._seal, b"", data, f"a stored value ({names[0]})", *names).decode()
 
-    def seal_text(self, data: bytes, version_id: str) -> bytes:
+    def stored(self, version_id: str, text: bytes) -> bytes:
         """Encrypt a text. The result can only be decrypted as the text of this version."""
-        return self._encrypted(self._text, TEXT_HEADER, data, "text", version_id)
+        return self._encrypted(self._text, TEXT_HEADER, text, "text", version_id)
+
+    def opened(self, version_id: str, stored: bytes | None) -> bytes:
+        return self._decrypted(self._text, TEXT_HEADER, stored, "the stored text", "text", version_id)
+
+    def wrapped(self, frame: bytes) -> bytes:
+        return self._encrypted(self._text, PACK_HEADER, frame, "pack")
+
+    def unwrapped(self, stored: bytes) -> bytes:
+        return self._decrypted(self._text, PACK_HEADER, stored, "a pack of earlier texts", "pack")
 
     def open_text(self, sealed: bytes | None, unsealed: Unsealed) -> bytes | None:
         """Decrypt the text that belongs to a seal. Returns None for a deletion."""
@@ -83,22 +94,10 @@ class StoreKeys:
             if sealed is not None:
                 raise Damaged("a deletion in an encrypted memory store must not have a text")
             return None
-        data = self.open_text_of(sealed, unsealed.text_of)
+        data = self.opened(unsealed.text_of, sealed)
         if len(data) != unsealed.size_bytes:
             raise Damaged("the size of a decrypted text differs from the size in its encrypted metadata")
         return data
-
-    def open_text_of(self, sealed: bytes | None, version_id: str) -> bytes:
-        """Decrypt the text of this version."""
-        return self._decrypted(self._text, TEXT_HEADER, sealed, "the stored text", "text", version_id)
-
-    def seal_pack(self, frame: bytes) -> bytes:
-        """Encrypt a pack of texts, which has the ids of their versions."""
-        return self._encrypted(self._text, PACK_HEADER, frame, "pack")
-
-    def open_pack(self, sealed: bytes) -> bytes:
-        """Decrypt a pack of texts."""
-        return self._decrypted(self._text, PACK_HEADER, sealed, "a pack of earlier texts", "pack")
 
     def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, path: str) -> bytes:
         """Encrypt the metadata of a version."""
@@ -126,28 +125,6 @@ class StoreKeys:
     def _bound(self, names: tuple[str, ...]) -> bytes:
         # Ids, kinds, keys and paths contain no NUL, so different rows have different associated data.
         return "\0".join((self._store_id, *names)).encode("utf-8", "surrogatepass")
-
-
-class SealedPacking(Packing):
-    """Packing of an encrypted store: the frame of a pack is encrypted as a whole.
-
-    The backend below knows each text only in its encrypted form, so a text from a pack is encrypted again for it.
-    """
-
-    def __init__(self, keys: StoreKeys) -> None:
-        self._keys = keys
-
-    def stored(self, version_id: str, text: bytes) -> bytes:
-        return self._keys.seal_text(text, version_id)
-
-    def opened(self, version_id: str, stored: bytes) -> bytes:
-        return self._keys.open_text_of(stored, version_id)
-
-    def wrapped(self, frame: bytes) -> bytes:
-        return self._keys.seal_pack(frame)
-
-    def unwrapped(self, stored: bytes) -> bytes:
-        return self._keys.open_pack(stored)
 
 
 def _derived(data_key: bytes, use: bytes) -> bytes:

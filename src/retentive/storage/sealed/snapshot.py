@@ -166,6 +166,6 @@ class SealedTransaction(SealedSnapshot, Transaction):
                 return Kept(None, None, None, keys.seal(unsealed, memory_id, version_id, path))
             of_text = Unsealed(sha256(data).hexdigest(), len(data), version_id, unsealed.provenance)
             seal = keys.seal(of_text, memory_id, version_id, path)
-            return Kept(keys.seal_text(data, version_id), len(data), "", seal)
+            return Kept(keys.stored(version_id, data), len(data), "", seal)
 
         return sealing

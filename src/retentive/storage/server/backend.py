@@ -38,12 +38,11 @@ from retentive.errors import (
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
-from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.queue import StoreJob, WriteQueue, run_batch
+from retentive.storage.sql import schema
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection, Pool
-from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
-from retentive.storage.sql.transaction import SqlTransaction
 from retentive.values.extras import why_unreachable
 
 T = TypeVar("T")
@@ -159,11 +158,10 @@ class ServerBackend(SqlBackend):
     The tables are created if the database is empty.
     """
 
-    name: ClassVar[str]
     lock = " FOR UPDATE"
 
     def __init__(self, timeout_s: float, connections: int, clock: Clock, new_id: NewId) -> None:
-        super().__init__(Schema(self.name), clock, new_id)
+        super().__init__(clock, new_id)
         self.timeout_s = timeout_s  # of a command
         self.answer_s = max(timeout_s / 3, 1.0)  # of one reply, so that time is left for a retry
         self._connections = connections  # maximum number of open connections
@@ -171,8 +169,10 @@ class ServerBackend(SqlBackend):
         self.renew_after_fork()
         forking.watch(self)
         # A server that restarts at this moment is still found; otherwise the address is probably wrong.
-        if not self._persevere(self.schema.is_current, deadline=time.monotonic() + _FIRST_OPENING_S):
-            self.transact(self.schema.create)  # another process may do this at once: one has a conflict, and repeats it
+        is_current = partial(schema.is_current, dialect=self.dialect)
+        if not self._persevere(is_current, deadline=time.monotonic() + _FIRST_OPENING_S):
+            # Another process may do this at once: one has a conflict, and repeats it.
+            self.transact(partial(schema.create, dialect=self.dialect))
 
     @abstractmethod
     def connect(self) -> ServerConnection:
@@ -230,20 +230,9 @@ class ServerBackend(SqlBackend):
             raise Unavailable("the database server or other writers took too long")
 
         def attempt(connection: ServerConnection) -> None:
-            heads: dict[str, StoreHead] = {}
-
-            def start(job: StoreJob, _: object) -> SqlTransaction:
-                transaction = SqlTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
-                transaction.first_path, transaction.packing_of = job.first_path, self.packing
-                return transaction
-
-            def commit(changed: Sequence[SqlTransaction], _: object) -> None:
-                if changed:
-                    self._commit(connection, store_id, heads[store_id])
-
             connection.begin(writes=True)
             connection.run(_LOCK if wait else f"{_LOCK} NOWAIT", (store_id,))
-            run_together(jobs, start, commit)
+            self.run_jobs(connection, jobs, lambda heads: self._commit(connection, store_id, heads[store_id]))
 
         self._persevere(attempt, deadline=deadline)
 

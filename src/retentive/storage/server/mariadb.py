@@ -138,7 +138,7 @@ class MariadbBackend(ServerBackend):
     be reached; hosts that could not be reached before are tried last.
     """
 
-    name = "mariadb"
+    dialect = "mariadb"
 
     def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         address, timeout_s, connections, given = split_options(rest)

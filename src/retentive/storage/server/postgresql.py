@@ -147,7 +147,7 @@ class PostgresqlConnection(ServerConnection):
 class PostgresqlBackend(ServerBackend):
     """Backend in the PostgreSQL database at the URL `postgresql://` + `rest`."""
 
-    name = "postgresql"
+    dialect = "postgresql"
 
     def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         address, timeout_s, connections, given = split_options(rest)

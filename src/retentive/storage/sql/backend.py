@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar, Unpack, cast
+from typing import ClassVar, TypeVar, Unpack, cast
 
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
 from retentive.storage.contract import (
@@ -22,10 +22,11 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding, found
 from retentive.storage.packs import plain_packing
+from retentive.storage.queue import StoreJob, run_together
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.schema import TABLES_OF_STORES, Schema
-from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, as_bound, no_store
-from retentive.storage.sql.transaction import remove_versions
+from retentive.storage.sql.schema import TABLES_OF_STORES, is_current
+from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, StoreHead, as_bound, no_store
+from retentive.storage.sql.transaction import SqlTransaction, remove_versions
 from retentive.values.paths import visible
 from retentive.values.properties import damaged_store
 from retentive.values.records import name_of, to_datetime, to_us
@@ -41,14 +42,6 @@ _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _IS_NEWEST = (  # the newest version of a memory that exists
     "v.memory <> '' AND (v.operation <> 'deleted' OR v.sha256 <> '') AND v.redacted_at IS NULL AND NOT EXISTS"
     " (SELECT 1 FROM versions w WHERE w.store = v.store AND w.memory = v.memory AND w.id > v.id)"
-)
-_WRONG_ROWS = (
-    "SELECT s.id, m.path FROM memories m JOIN stores s ON s.no = m.store WHERE NOT EXISTS"
-    f" (SELECT 1 FROM versions v WHERE v.store = m.store AND v.id = m.newest AND v.path = m.path AND {_IS_NEWEST})"
-)
-_MISSING_ROWS = (
-    f"SELECT s.id, v.path FROM versions v JOIN stores s ON s.no = v.store WHERE s.erased_at IS NULL AND {_IS_NEWEST}"
-    " AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.store = v.store AND m.path = v.path AND m.newest = v.id)"
 )
 _TEXTS_LEFT = (
     "SELECT s.id, v.id FROM versions v JOIN stores s ON s.no = v.store WHERE v.text IS NOT NULL"
@@ -66,16 +59,16 @@ _TOTALS = (
 
 
 class SqlBackend(Backend):
-    """Backend that keeps memory stores in the tables of `schema`.
+    """Backend that keeps memory stores in the tables of the SQL dialect `dialect`.
 
     `lock` is the SQL clause that makes a query lock the rows that it reads, such as ` FOR UPDATE`. It is empty for
     SQLite.
     """
 
+    dialect: ClassVar[str] = "sqlite"
     lock = ""
 
-    def __init__(self, schema: Schema, clock: Clock, new_id: NewId) -> None:
-        self.schema = schema
+    def __init__(self, clock: Clock, new_id: NewId) -> None:
         self.clock = clock
         self.new_id = new_id
 
@@ -93,6 +86,26 @@ class SqlBackend(Backend):
     def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
         """Return a new snapshot of one store. Any thread may call this method."""
         return SqlSnapshot(connection, store_id)
+
+    def transaction(self, connection: Connection, store_id: str, heads: dict[str, StoreHead]) -> SqlTransaction:
+        """Return a new transaction for one job. `heads` has the heads of stores that earlier jobs have read."""
+        return SqlTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
+
+    def run_jobs(
+        self, connection: Connection, jobs: Sequence[StoreJob], commit: Callable[[dict[str, StoreHead]], None]
+    ) -> Sequence[SqlTransaction]:
+        """Run jobs in the open transaction, and set their outcomes. `commit` is called if they have changed anything.
+
+        Returns the transactions that changed something, or none if the outcome of the commit is unknown.
+        """
+        heads: dict[str, StoreHead] = {}
+
+        def start(job: StoreJob, _: object) -> SqlTransaction:
+            transaction = self.transaction(connection, job.store_id, heads)
+            transaction.first_path, transaction.packing_of = job.first_path, self.packing
+            return transaction
+
+        return run_together(jobs, start, lambda changed, _: commit(heads) if changed else None)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         def look(connection: Connection) -> T:
@@ -157,18 +170,16 @@ class SqlBackend(Backend):
 
     def _examine(self, connection: Connection, *, quick: bool) -> Iterator[Finding]:
         """Yield a finding for each violated rule. With `quick`, rows with texts are not searched."""
-        if not self.schema.is_current(connection):
+        if not is_current(connection, self.dialect):
             raise Damaged("the database is empty; everything in it was lost")
         for table in TABLES_OF_STORES:
             kept = " AND memory <> ''" if table == "versions" else ""
             left = f"FROM {table} WHERE store NOT IN ({_LIVING}){kept}"
             for row in connection.rows(f"SELECT store, count(*) {left} GROUP BY store LIMIT {_MOST}"):
                 yield found("rows_left", None, f"{row[0]!s} ({row[1]!s} rows of {table})")
-        for code, sql in (("index_wrong", _WRONG_ROWS), ("index_wrong", _MISSING_ROWS), ("text_left", _TEXTS_LEFT)):
-            rows = connection.rows(f"{sql} LIMIT {_MOST}") if code != "text_left" or not quick else ()
-            yield from (found(code, str(store_id), visible(str(subject))) for store_id, subject in rows)
-
         if not quick:
+            for store_id, version_id in connection.rows(f"{_TEXTS_LEFT} LIMIT {_MOST}"):
+                yield found("text_left", str(store_id), visible(str(version_id)))
             yield from self._examine_packs(connection)
 
     def _examine_packs(self, connection: Connection) -> Iterator[Finding]:
@@ -185,10 +196,8 @@ class SqlBackend(Backend):
                 continue
             except Damaged:
                 ids = [""]
-            known = (
-                f"SELECT count(*) FROM versions WHERE store = ? AND pack = ? AND id IN ({', '.join('?' * len(ids))})"
-            )
-            if connection.rows(known, (store, number, *ids))[0][0] != len(ids):
+            known = "SELECT count(*) FROM versions WHERE store = ? AND pack = ? AND id IN"
+            if connection.rows(f"{known} ({', '.join('?' * len(ids))})", (store, number, *ids))[0][0] != len(ids):
                 yield found("pack_wrong", store_id, visible(number))
 
     def history_bytes(self, store_id: str) -> int:

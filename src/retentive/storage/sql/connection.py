@@ -36,11 +36,6 @@ class Connection(Protocol):
         call then raises the errors of the statement.
         """
 
-    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each item of `values`. As with `run`, a later call may raise the errors."""
-        for each in values:
-            self.run(sql, each)
-
 
 C = TypeVar("C", bound=Connection)
 

@@ -56,52 +56,50 @@ class ForeignSchema(UnknownSchema):
         super().__init__(message)
 
 
-class Schema:
-    """Schema of the databases of one SQL dialect. Its number is in the header of a SQLite file, or in a table."""
+def is_current(connection: Connection, dialect: str) -> bool:
+    """Return True if the tables exist, and False if the database is empty.
 
-    def __init__(self, dialect: str) -> None:
-        self.dialect = dialect
+    Raises `ForeignSchema` if the tables belong to another application, `UnknownSchema` if the schema is newer, and
+    `Damaged` if tables are missing.
+    """
+    tables = _tables(connection, dialect)
+    version = _version(connection, dialect, tables)
+    if version > SCHEMA:
+        raise UnknownSchema(
+            f"the storage has schema {version}, but this version of retentive supports only schema {SCHEMA};"
+            " upgrade retentive"
+        )
+    # Another process may be creating the tables. If the version says that they exist, list the tables again.
+    if version and not tables >= TABLES and (missing := TABLES - _tables(connection, dialect)):
+        raise Damaged(f"tables of the database are missing: {', '.join(sorted(missing))}")
+    return version == SCHEMA
 
-    def is_current(self, connection: Connection) -> bool:
-        """Return True if the tables exist, and False if the database is empty.
 
-        Raises `ForeignSchema` if the tables belong to another application, `UnknownSchema` if the schema is newer, and
-        `Damaged` if tables are missing.
-        """
-        tables = self._tables(connection)
-        version = self._version(connection, tables)
-        if version > SCHEMA:
-            raise UnknownSchema(
-                f"the storage has schema {version}, but this version of retentive supports only schema {SCHEMA};"
-                " upgrade retentive"
-            )
-        # Another process may be creating the tables. If the version says that they exist, list the tables again.
-        if version and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
-            raise Damaged(f"tables of the database are missing: {', '.join(sorted(missing))}")
-        return version == SCHEMA
+def create(connection: Connection, dialect: str) -> None:
+    """Create the tables if the database is empty. The caller holds a lock and commits."""
+    if not is_current(connection, dialect):  # otherwise another process created the tables
+        for statement in statements(dialect):
+            connection.run(statement)
 
-    def create(self, connection: Connection) -> None:
-        """Create the tables if the database is empty. The caller holds a lock and commits."""
-        if not self.is_current(connection):  # otherwise another process created the tables
-            for statement in statements(self.dialect):
-                connection.run(statement)
 
-    def _tables(self, connection: Connection) -> set[str]:
-        return {str(row[0]) for row in connection.rows(_TABLE_NAMES[self.dialect])}
+def _tables(connection: Connection, dialect: str) -> set[str]:
+    return {str(row[0]) for row in connection.rows(_TABLE_NAMES[dialect])}
 
-    def _version(self, connection: Connection, tables: set[str]) -> int:
-        application = version = 0
-        if self.dialect == "sqlite":
-            # Read with one statement, because another process may commit new tables between two statements.
-            row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
-            application, version = (int(value or 0) for value in row)
-            if application == APPLICATION_ID:
-                return version
-        elif _VERSION_TABLE in tables:
-            return int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_VERSION_TABLE}")[0][0] or 0)
-        if application or version or (tables if self.dialect == "sqlite" else tables & TABLES):
-            raise ForeignSchema
-        return 0
+
+def _version(connection: Connection, dialect: str, tables: set[str]) -> int:
+    """Return the number of the schema: it is in the header of a SQLite file, or in a table."""
+    application = version = 0
+    if dialect == "sqlite":
+        # Read with one statement, because another process may commit new tables between two statements.
+        row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
+        application, version = (int(value or 0) for value in row)
+        if application == APPLICATION_ID:
+            return version
+    elif _VERSION_TABLE in tables:
+        return int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_VERSION_TABLE}")[0][0] or 0)
+    if application or version or (tables if dialect == "sqlite" else tables & TABLES):
+        raise ForeignSchema
+    return 0
 
 
 def statements(dialect: str) -> list[str]:

@@ -25,13 +25,14 @@ from retentive.storage.contract import Clock, NewId, Transaction, WriteMode, sor
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
-from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch
+from retentive.storage.sql import schema
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection, Pool
 from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, check_log, integrity, size_of
+from retentive.storage.sqlite.format import NEW_SUFFIX, check_format, check_log, integrity, size_of
 from retentive.storage.sqlite.writer import RESERVE_SUFFIX, Writer
 
 T = TypeVar("T")
@@ -66,15 +67,15 @@ class SqliteBackend(SqlBackend):
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
     ) -> None:
-        super().__init__(SQLITE, clock, new_id)
+        super().__init__(clock, new_id)
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
         self._writer = Writer(None) if self._path is None else self._prepare(self._path)
         self._lock = self._open_lock()
         self.renew_after_fork()
         try:
-            if not SQLITE.is_current(self._writer.connection):
-                self._writer.transact(SQLITE.create)
+            if not schema.is_current(self._writer.connection, self.dialect):
+                self._writer.transact(partial(schema.create, dialect=self.dialect))
             else:
                 self._writer.keep_reserve(measures=True)
             if self._path is not None:
@@ -111,7 +112,6 @@ class SqliteBackend(SqlBackend):
         """Do what follows a durable commit, before the next batch starts. Must not raise."""
 
     def transaction(self, connection: Connection, store_id: str, heads: dict[str, StoreHead]) -> SqlTransaction:
-        """Return a new transaction for one job. `heads` has the heads of stores that earlier jobs have read."""
         return SqliteTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
 
     def close(self) -> None:
@@ -233,26 +233,13 @@ class SqliteBackend(SqlBackend):
             writer.begin(deadline=jobs[0].deadline)
         except RetentiveError as error:  # another program may have locked the database
             raise BatchFailed(error) from error
-
-        heads: dict[str, StoreHead] = {}
-
-        def start(job: StoreJob, _: object) -> SqlTransaction:
-            transaction = self.transaction(writer.connection, job.store_id, heads)
-            transaction.first_path, transaction.packing_of = job.first_path, self.packing
-            return transaction
-
-        def commit(changed: Sequence[SqlTransaction], _: object) -> None:
-            if changed:
-                writer.commit()
-
         try:
-            committed = run_together(jobs, start, commit)
+            committed = self.run_jobs(writer.connection, jobs, lambda _: writer.commit())
         finally:
             writer.connection.roll_back()
-        if not committed:
-            return
-        self.follow_commit(writer)
-        writer.watch_space()
+        if committed:
+            self.follow_commit(writer)
+            writer.watch_space()
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -22,11 +22,10 @@ from struct import unpack_from
 from retentive.errors import Damaged
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import Schema
+from retentive.storage.sql.schema import is_current
 from retentive.storage.sqlite.connection import IMMUTABLE, READ_ONLY, SqliteConnection
 from retentive.storage.sqlite.writer import RESERVE_SUFFIX
 
-SQLITE = Schema("sqlite")
 NEW_SUFFIX = "-new"  # ending of an empty file that exists while the tables of a new database are created
 LOG_SUFFIX = "-wal"
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
@@ -71,7 +70,7 @@ def _is_lost(path: str) -> bool:
     is_interrupted, has_log = size_of(path + "-journal") > 0, size_of(path + LOG_SUFFIX) > 0
     mode = None if is_interrupted else READ_ONLY if has_log else IMMUTABLE
     with closing(SqliteConnection(path, mode=mode)) as connection:
-        return not SQLITE.is_current(connection) and not os.path.exists(path + NEW_SUFFIX)
+        return not is_current(connection, "sqlite") and not os.path.exists(path + NEW_SUFFIX)
 
 
 def integrity(connection: Connection, *, quick: bool = False) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from retentive.storage.disk import can_write, free_bytes, need_readable, os_erro
 from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sqlite.connection import IMMUTABLE, READ_ONLY, SqliteConnection
-from retentive.storage.sqlite.format import LOG_SUFFIX, SQLITE, check_format, integrity, log_findings, size_of
+from retentive.storage.sqlite.format import LOG_SUFFIX, check_format, integrity, log_findings, size_of
 
 T = TypeVar("T")
 _INDEX_BYTES = 64 * 1024  # SQLite's index of the log, and a page of the log
@@ -39,7 +39,7 @@ class ReadOnlyBackend(SqlBackend):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(SQLITE, time.time, sortable_id)
+        super().__init__(time.time, sortable_id)
         self._path = os.path.abspath(path)
         self._connection: SqliteConnection | None = None
         self._stamp: _Stamp | None = None

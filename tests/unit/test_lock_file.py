@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -165,3 +166,11 @@ def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile,
     os.waitpid(pid, 0)
     for descriptor in (from_child, to_parent, from_parent, to_child):
         os.close(descriptor)
+
+
+def test_long_reads_do_not_delay_others(backend: SqliteBackend) -> None:
+    """Three reads are in progress at once, each of which would wait for the others for ever."""
+    together, store = threading.Barrier(3, timeout=60), create(backend)
+    with ThreadPoolExecutor(3) as threads:
+        done = [threads.submit(backend.read, store, lambda _: together.wait()) for _ in range(3)]
+        assert sorted(one.result() for one in done) == [0, 1, 2]

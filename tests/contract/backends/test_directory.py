@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -296,6 +298,25 @@ def test_a_write_records_an_edit_made_just_before(
     assert {NOW + "by hand\n", "b\nby hand\n"} <= texts(store_in) | set(in_store(store_in).values())
     assert on_disk(root) == in_store(store_in)
     assert external_edits(store_in) == [A, B]
+
+
+@pytest.mark.parametrize("command", [edit("first", "1st", "/memories/a.txt"), delete("/memories/a.txt")])
+def test_an_edit_in_the_last_moment_is_kept(store_in: MemoryStore, root: Path, command: dict[str, object]) -> None:
+    """A person saves the file between the last look at it and its replacement or removal."""
+    begin(store_in)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def late(module: str, name: str, *names: object, **options: object) -> object:
+            patch.undo()
+            change_in_place(root / "a.txt", "by hand\n")
+            return getattr(sys.modules[module], name)(*names, **options)
+
+        for module, name in (("retentive.storage.files.tree", "exchange"), ("os", "rename")):
+            patch.setattr(f"{module}.{name}", partial(late, module, name))
+        assert not store_in.execute(command).is_error
+    assert on_disk(root) == in_store(store_in)
+    assert store_in.read("/memories/a.txt") == "by hand\n"
+    assert len(external_edits(store_in)) == 1
 
 
 def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Path) -> None:

@@ -1,1 +1,1 @@
-"""Concurrent threads and processes on one memory store: no acknowledged edit is lost."""
+"""Processes beside one another, as far as the histories of `contract.linearizability` have no such thing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -28,37 +28,30 @@ Door: TypeAlias = Callable[[Place, Transcript], Replies]
 
 
 def engine(place: Place, transcript: Transcript) -> Replies:
-    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened:
+    with retentive.open(place[0], **place[1], **transcript.limits) as opened:
         store = opened.store()
         replies = [store.execute(one.command, actor="session:golden") for one in transcript.exchanges]
         return [(reply.text, reply.is_error) for reply in replies]
 
 
 def sync_tool(place: Place, transcript: Transcript) -> Replies:
-    tool = MemoryTool(place[0], **place[1], **_limits(transcript))
-    replies: Replies = []
-    for one in transcript.exchanges:
-        try:
-            replies.append((tool.call(one.command), False))
-        except ToolError as error:
-            replies.append((str(error), True))
-    tool.close()
-    return replies
+    with closing(MemoryTool(place[0], **place[1], **transcript.limits)) as tool:
+        return _called(tool.call, transcript)
 
 
 def async_tool(place: Place, transcript: Transcript) -> Replies:
-    async def run() -> Replies:
-        tool = AsyncMemoryTool(place[0], **place[1], **_limits(transcript))
-        replies: Replies = []
-        for one in transcript.exchanges:
-            try:
-                replies.append((await tool.call(one.command), False))
-            except ToolError as error:
-                replies.append((str(error), True))
-        tool.close()
-        return replies
+    with closing(AsyncMemoryTool(place[0], **place[1], **transcript.limits)) as tool, asyncio.Runner() as runner:
+        return _called(lambda command: runner.run(tool.call(command)), transcript)
 
-    return asyncio.run(run())
+
+def _called(call: Callable[[Any], Any], transcript: Transcript) -> Replies:
+    replies: Replies = []
+    for one in transcript.exchanges:
+        try:
+            replies.append((call(one.command), False))
+        except ToolError as error:
+            replies.append((str(error), True))
+    return replies
 
 
 def remote_tool(place: Place, transcript: Transcript) -> Replies:
@@ -73,7 +66,7 @@ def async_remote_tool(place: Place, transcript: Transcript) -> Replies:
 
 @contextmanager
 def _served(place: Place, transcript: Transcript) -> Iterator[Api]:
-    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened, serving(opened) as api:
+    with retentive.open(place[0], **place[1], **transcript.limits) as opened, serving(opened) as api:
         yield api
 
 
@@ -87,7 +80,7 @@ def own_loop_with_sdk_objects(place: Place, transcript: Transcript) -> Replies:
 
 def _own_loop(place: Place, transcript: Transcript, as_block: Callable[[dict[str, Any]], object]) -> Replies:
     replies: Replies = []
-    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened:
+    with retentive.open(place[0], **place[1], **transcript.limits) as opened:
         store = opened.store()
         for number, one in enumerate(transcript.exchanges):
             block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": one.command}
@@ -121,7 +114,7 @@ def mcp_tools(place: Place, transcript: Transcript) -> Replies:
             return [await _by_tool(store, (client, older)[n % 2], one.command) for n, one in enumerate(exchanges)]
 
     exchanges = transcript.exchanges
-    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened:
+    with retentive.open(place[0], **place[1], **transcript.limits) as opened:
         return asyncio.run(run(opened.store()))
 
 
@@ -136,10 +129,6 @@ async def _by_tool(store: MemoryStore, client: Client, command: object) -> tuple
         return reply.text, reply.is_error
     arguments = command if has_one else {field: value for field, value in command.items() if field != "command"}
     return await reply_of(client, "memory" if has_one else name, arguments)
-
-
-def _limits(transcript: Transcript) -> Mapping[str, Any]:
-    return transcript.limits
 
 
 INTEGRATIONS: dict[str, Door] = {

@@ -10,8 +10,7 @@ import pytest
 import retentive
 from retentive import Version
 from retentive.storage.contract import EXTERNAL
-from support.linearizability.checker import Command, Operation
-from support.linearizability.explanation import why_not
+from support.linearizability.checker import Command, Operation, why_not
 from support.linearizability.history import lines_seen, record
 from support.places import ALL_LASTING, SERVERS, place_of
 from support.profiles import LONG, sized
@@ -35,8 +34,12 @@ on_every_backend = pytest.mark.parametrize(("backend", "seed"), CASES)
 
 
 @on_every_backend
-def test_threads_and_processes_are_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
-    """The clients view, edit, delete and rename a few memories. In every second history they also use directories."""
+@pytest.mark.parametrize("killed_after", [0, pytest.param(KILLED_AFTER, marks=pytest.mark.long)])
+def test_threads_and_processes_are_linearizable(backend: str, seed: int, killed_after: int, tmp_path: Path) -> None:
+    """The clients view, edit, delete and rename a few memories. In every second history they also use directories.
+
+    The command that was running when a process was killed took effect once or never, and never in part.
+    """
     place = place_of(backend, tmp_path)
     history = record(
         place,
@@ -46,29 +49,13 @@ def test_threads_and_processes_are_linearizable(backend: str, seed: int, tmp_pat
         count=COMMANDS,
         seed=seed,
         scene=SCENES[seed % 2],
+        killed_after=killed_after,
     )
-    assert reply_share(history) > 0.9
-    assert why_not(history) == ""
-    assert external_versions(place) == []
-
-
-@pytest.mark.long
-@on_every_backend
-def test_a_killed_process_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
-    """The command that was running when the process was killed took effect once or never, and never in part."""
-    place = place_of(backend, tmp_path)
-    history = record(
-        place,
-        tmp_path / "out",
-        processes=PROCESSES,
-        threads=THREADS,
-        count=COMMANDS,
-        seed=seed,
-        scene=SCENES[seed % 2],
-        killed_after=KILLED_AFTER,
-    )
-    of_the_killed = [each for each in history if each.client.startswith("0.")]
-    assert KILLED_AFTER <= len(of_the_killed) < THREADS * COMMANDS
+    if killed_after:
+        of_the_killed = [each for each in history if each.client.startswith("0.")]
+        assert killed_after <= len(of_the_killed) < THREADS * COMMANDS
+    else:
+        assert reply_share(history) > 0.9
     assert why_not(history) == ""
     assert external_versions(place) == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from retentive import InvalidInput, MemoryStore, Retentive, Usage
+from retentive import InvalidInput, MemoryStore, Retentive, Usage, Version
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.revisions import past_of
 from retentive.storage.contract import Snapshot
@@ -204,7 +204,16 @@ class LocalBackends(RuleBasedStateMachine):
         assert {memory.path: store.read(memory.path) for memory in store.memories()} == tree
         sizes = [len(text.encode()) for text in tree.values()]
         assert store.usage() == Usage(len(tree), sum(sizes))
-        assert len(list(store.versions())) == self.model.changes
+        versions = list(store.versions())
+        assert len(versions) == self.model.changes
+        assert [version.id for version in versions] == sorted((version.id for version in versions), reverse=True)
+        assert rebuilt_tree(store, versions) == tree
+
+
+def rebuilt_tree(store: MemoryStore, versions: Sequence[Version]) -> dict[str, str]:
+    """Rebuild the tree from the versions alone, which are given newest first."""
+    newest = {version.memory_id: version for version in reversed(versions)}
+    return {one.path: store.version_text(one.id) for one in newest.values() if one.operation != "deleted"}
 
 
 def tree_of(store: MemoryStore) -> dict[str, str]:

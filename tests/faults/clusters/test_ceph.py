@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support import servers
-from support.linearizability.explanation import why_not
+from support.linearizability.checker import why_not
 from support.linearizability.history import record
 from support.places import name_of
 from support.protocols import S3

@@ -9,7 +9,7 @@ import pytest
 
 import retentive
 from support import servers
-from support.linearizability.explanation import why_not
+from support.linearizability.checker import why_not
 from support.linearizability.history import record
 from support.places import name_of
 from support.servers import ServerFailed

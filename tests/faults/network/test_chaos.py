@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support import servers
-from support.linearizability.explanation import why_not
+from support.linearizability.checker import why_not
 from support.linearizability.history import record
 from support.profiles import sized
 from support.protocols import S3, Postgresql

@@ -40,30 +40,15 @@ def test_a_command_works_after_idle_connections_were_lost(net: Network, lose: Ca
     assert judge(net.direct, load) == []
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_lost_commit_is_recovered(net: Network, moment: Moment) -> None:
-    """The client gets no response to its commit, checks the outcome and reports it. The change is applied once."""
-    prepare(net.direct, load := Load([], 1, len(ACTIONS)))
-    with retentive.open(net.place) as opened:
-        store = opened.store()
-        for number, action in enumerate(ACTIONS):
-            net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
-            net.proxy.at_most = number + 1
-            net.proxy.cut_all()
-            load.outcomes.append(edit(store, load.name, 0, number))
-    assert net.proxy.done.total() == len(ACTIONS)
-    assert load.codes == {None: len(ACTIONS)}
-    assert judge(net.direct, load) == []
-    assert load.slowest_s < HANGS_S
-
-
 @pytest.mark.long
-def test_commands_fail_in_time_without_a_server(net: Network) -> None:
+@pytest.mark.parametrize("is_down", [True, False], ids=["down", "silent"])
+def test_commands_fail_in_time_without_a_server(net: Network, is_down: bool) -> None:
     """The replies contain neither host nor password. The failed commands change nothing later."""
     prepare(net.direct, load := Load([], 1, 2))
     with retentive.open(net.place.replace("postgres@", f"postgres:{SECRET}@")) as opened:
         store = opened.store()
-        net.proxy.down = True
+        net.proxy.down = is_down
+        net.proxy.plan = Once(Fault("message", 1, "before", "silent"))
         net.proxy.cut_all()
         load.outcomes.append(edit(store, load.name, 0, 0))
         began = time.monotonic()
@@ -76,21 +61,6 @@ def test_commands_fail_in_time_without_a_server(net: Network) -> None:
     assert load.codes == {"unavailable": 1, None: 1}
     assert judge(net.direct, load) == []
     assert max(took_s, load.slowest_s) < HANGS_S
-
-
-@pytest.mark.long
-def test_a_silent_server_times_out(net: Network) -> None:
-    prepare(net.direct, load := Load([], 1, 2))
-    with retentive.open(net.place) as opened:
-        store = opened.store()
-        net.proxy.plan = Once(Fault("message", 1, "before", "silent"))
-        net.proxy.cut_all()
-        load.outcomes.append(edit(store, load.name, 0, 0))
-        net.proxy.heal()
-        load.outcomes.append(edit(store, load.name, 0, 1))
-    assert load.codes == {"unavailable": 1, None: 1}
-    assert judge(net.direct, load) == []
-    assert load.slowest_s < HANGS_S
 
 
 @pytest.mark.parametrize(

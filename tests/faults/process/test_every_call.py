@@ -49,8 +49,7 @@ def test_a_reply_holds_whatever_call_fails(server: FaultServer, tmp_path: Path, 
     assert not bad, bad
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("backend", ["directory", pytest.param("sqlite", marks=pytest.mark.long)])
+@pytest.mark.parametrize("backend", ["sqlite", pytest.param("directory", marks=pytest.mark.long)])
 def test_a_change_whose_sync_fails_is_not_recovered(server: FaultServer, tmp_path: Path, backend: str) -> None:
     """The process is killed after its error reply. The next process, which runs the recovery, finds no change."""
     store = tmp_path / "store"

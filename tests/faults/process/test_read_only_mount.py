@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import retentive
+from retentive.storage.contract import Snapshot
 from support.command_line import here
 from support.commands import create, delete, edit, insert, view
 from support.profiles import LONG
@@ -115,6 +116,25 @@ def test_changes_beside_a_read_only_mount_are_seen(backend: str, place: Path, tm
                 writer.store().execute(insert(0, str(number), NOTES))
                 assert store.read(NOTES) == writer.store().read(NOTES)
         assert store.read(NOTES).splitlines() == ["4", "3", "2", "1", "0", "one"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_read_during_a_change_runs_again(backend: str, place: Path, tmp_path: Path) -> None:
+    """Without locks and log, a read may see pages of two states."""
+    with retentive.open(url_of(backend, place)) as location:
+        location.store().create(NOTES, "one")
+    runs = []
+
+    def work(snapshot: Snapshot) -> bytes | None:
+        if not runs:
+            with retentive.open(url_of(backend, place)) as writer:
+                writer.store().write(NOTES, "two")
+        runs.append(1)
+        return snapshot.get(NOTES).data
+
+    with read_only(place, tmp_path / "mounted") as mounted, retentive.open(url_of(backend, mounted)) as location:
+        assert location.backend.read(location.store().id, work) == b"two"
+    assert len(runs) == 2
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -80,16 +80,28 @@ class Operation:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed search: `before` leads only to `state`, and no order of `operations` from there explains their replies.
+    """A failed search: from the only possible `state`, no order of `operations` explains the reply of the last one.
 
-    `last` is the operation whose reply does not fit. All operations that returned before it can still be explained.
+    All operations that returned before it can still be explained. `expected` has the replies that would fit.
     """
 
-    before: Sequence[Operation]
     state: State
     operations: Sequence[Operation]
-    last: Operation
-    reached: Sequence[State]  # states in which `last` could take effect, with a different reply
+    expected: Sequence[str]
+
+    def __str__(self) -> str:
+        """Return the operations in the order of their calls, with the times of call and return in nanoseconds."""
+        rows = [
+            f"{each.called}-{each.returned} {each.client}: {each.command} -> {each.answer}" for each in self.operations
+        ]
+        heads = "Not linearizable: no order explains the last reply.", f"Memories before: {dict(self.state)}"
+        return "\n".join([*heads, *rows, f"It should have been one of: {self.expected}"])
+
+
+def why_not(history: Sequence[Operation], *, alike: Alike | None = None) -> str:
+    """Return an explanation, or an empty text if the history is linearizable."""
+    failure = find_failure(history, alike=alike or exactly)
+    return "" if failure is None else str(failure)
 
 
 def exactly(_command: Command, expected: Expected, answer: Answer) -> bool:
@@ -291,8 +303,9 @@ class Search:
 
     def _failure(self, certain: Configuration, since: list[int], number: int) -> Failure:
         state, done = certain
+        operations = [self.operations[each] for each in since if each != number and not done >> each & 1]
         last = self.operations[number]
-        operations = [self.operations[each] for each in since if not done >> each & 1]
-        before = [each for each in self.operations if each.called <= last.returned and each not in operations]
         reached = sorted({state for state, done in self._reached if not done >> number & 1})
-        return Failure(before, state, operations, last, reached)
+        answers = [Model(tree=dict(state)).execute(last.command) for state in reached]
+        expected = dict.fromkeys(answer.text or f"{answer.start}..." for answer in answers)
+        return Failure(state, [*operations, last], list(expected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -317,6 +318,29 @@ def test_an_edit_in_the_last_moment_is_kept(store_in: MemoryStore, root: Path, c
     assert on_disk(root) == in_store(store_in)
     assert store_in.read("/memories/a.txt") == "by hand\n"
     assert len(external_edits(store_in)) == 1
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_file_that_could_not_be_written_is_written_later(
+    is_reopened: bool, place: Path, root: Path, open_place: OpenPlace
+) -> None:
+    """The command succeeds, because the text is durable in the database. The old text in the file is no edit."""
+    opened = open_place(place)
+    begin(opened.store())
+    with pytest.MonkeyPatch.context() as patch:
+
+        def failing(_: object, data: bytes) -> str:
+            raise OSError(errno.EIO, "the disk failed")
+
+        patch.setattr("retentive.storage.disk.Scratch.write", failing)
+        assert not opened.store().execute(edit("first", "1st", "/memories/a.txt")).is_error
+    assert (root / "a.txt").read_text() == NOW
+    if is_reopened:
+        opened.close()
+        opened = open_place(place)
+    opened.store().write("/memories/z.txt", "z")
+    assert on_disk(root) == in_store(opened.store()) == START | {"a.txt": "1st\nsecond\n", "z.txt": "z"}
+    assert external_edits(opened.store()) == []
 
 
 def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Path) -> None:

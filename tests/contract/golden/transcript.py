@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 DIRECTORY = Path(__file__).parent / "transcripts"
 
@@ -39,12 +40,12 @@ class Transcript:
     """Transcript that runs in a new memory store."""
 
     name: str
-    limits: dict[str, int]
+    limits: dict[str, Any]
     exchanges: list[Exchange]
 
 
 def read(path: Path) -> Transcript:
-    limits: dict[str, int] = {}
+    limits: dict[str, Any] = {}
     exchanges: list[Exchange] = []
     for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
         mark, content = line[:2], line[2:]

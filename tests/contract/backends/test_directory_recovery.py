@@ -16,7 +16,9 @@ from support.targets import opened_on
 TESTS = Path(__file__).resolve().parents[2]
 KILLED = """
 import json, os, sys
+from retentive.storage.files import backend
 from support.targets import opened_on
+backend.SYNC_AFTER_S = 1_000.0  # what was synced before the power cut needs no recovery
 store = opened_on(sys.argv[1], "first").store()
 for command in json.loads(sys.argv[2]):
     assert not store.execute(command, actor="session:1").is_error

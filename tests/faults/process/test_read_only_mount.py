@@ -123,7 +123,7 @@ def test_a_read_during_a_change_runs_again(backend: str, place: Path, tmp_path: 
     """Without locks and log, a read may see pages of two states."""
     with retentive.open(url_of(backend, place)) as location:
         location.store().create(NOTES, "one")
-    runs = []
+    runs: list[int] = []
 
     def work(snapshot: Snapshot) -> bytes | None:
         if not runs:

@@ -35,8 +35,9 @@ def _holds(text: str | None) -> bool:
 def tidy_lease(store: MemoryStore, seconds: float = LEASE_S) -> Iterator[Callable[[], None]]:
     """Hold the lease of a memory store, and Claude Code's lock in each directory that is synchronised with it here.
 
-    Yields a function to call regularly, which renews the lease if a third of it is over. Raises `Unavailable` if
-    another run or Claude Code tidies the memory store. If storage fails at the end, the lease ends by itself.
+    Yields a function to call regularly, which renews the lease if a third of it is over, and the locks. Raises
+    `Unavailable` if another run or Claude Code tidies the memory store. If storage fails at the end, the lease ends by
+    itself.
     """
     records, key, due = LocationRecords(core_of(store).backend), store.id, 0.0
     present = records.get(LEASE, key)
@@ -54,12 +55,19 @@ def tidy_lease(store: MemoryStore, seconds: float = LEASE_S) -> Iterator[Callabl
             raise Unavailable("another run is tidying this memory store; try again when it has ended") from None
         due, present = time.monotonic() + seconds / 3, text
 
+    def renew_all() -> None:
+        renew()
+        for directory in directories:
+            with suppress(OSError):
+                os.utime(os.path.join(directory, LOCK))
+
     renew()
     try:
+        directories = directories_of(state_folder(os.environ), key)
         with ExitStack() as stack:
-            for directory in directories_of(state_folder(os.environ), key):
+            for directory in directories:
                 stack.enter_context(_claude_code_held_off(directory))
-            yield renew
+            yield renew_all
     finally:
         with suppress(RetentiveError):
             records.put(LEASE, key, None, expected=present)

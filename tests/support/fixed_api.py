@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx2
@@ -72,11 +70,9 @@ class Api:
             return httpx2.Response(200, text=answer, headers={"content-type": "text/event-stream"})
         return httpx2.Response(200, content=json.dumps(answer), headers={"content-type": "application/json"})
 
-    @contextmanager
-    def client(self) -> Iterator[Anthropic]:
+    def client(self) -> Anthropic:
         http = httpx2.Client(transport=httpx2.MockTransport(self))
-        with Anthropic(api_key="none", max_retries=0, http_client=http) as client:
-            yield client
+        return Anthropic(api_key="none", max_retries=0, http_client=http)
 
     def async_client(self) -> AsyncAnthropic:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
 
-from mcp import Client, types
+import pytest
+from mcp import Client, MCPError, types
 from mcp.client.session import ElicitationFnT
 
 from retentive import MemoryStore, Mounts
 from retentive.mcp.stdio import service_of
 
+T = TypeVar("T")
 MODES = ("2026-07-28", "legacy")
 COMMAND_TOOLS = {f"memory_{name}" for name in ("view", "create", "str_replace", "insert", "delete", "rename")}
 
@@ -42,3 +45,42 @@ async def reply_of(client: Client, name: str, arguments: Mapping[str, Any], **op
     (content,) = result.content
     assert isinstance(content, types.TextContent)
     return content.text, bool(result.is_error)
+
+
+def result_of(connection: AbstractAsyncContextManager[Client], work: Callable[[Client], Awaitable[T]]) -> T:
+    """What `work` returns for a client."""
+
+    async def run() -> T:
+        async with connection as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def replies(
+    connection: AbstractAsyncContextManager[Client], *calls: tuple[str, Mapping[str, Any]], **options: Any
+) -> list[tuple[str, bool]]:
+    """The texts of the results of calls, and if they are errors. The calls run one after the other."""
+
+    async def run(client: Client) -> list[tuple[str, bool]]:
+        return [await reply_of(client, *call, **options) for call in calls]
+
+    return result_of(connection, run)
+
+
+def error_of(connection: AbstractAsyncContextManager[Client], work: Callable[[Client], Awaitable[object]]) -> MCPError:
+    """The error of the protocol that `work` raises for a client."""
+
+    async def run(client: Client) -> MCPError:
+        with pytest.raises(MCPError) as error:
+            await work(client)
+        return error.value
+
+    return result_of(connection, run)
+
+
+async def all_resources(client: Client) -> list[types.Resource]:
+    found, page = list[types.Resource](), await client.list_resources()
+    while page.next_cursor is not None:
+        found, page = [*found, *page.resources], await client.list_resources(cursor=page.next_cursor)
+    return [*found, *page.resources]

@@ -13,8 +13,9 @@ from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any, cast
 
-from retentive.agent.events import AgentError, TokenUsage, attribute
+from retentive.agent.events import AgentError, TokenUsage
 from retentive.errors import InvalidInput
+from retentive.integrations.messages import attribute
 from retentive.values.text import plain_name
 
 EMPTY_ERROR = "Error: The tool failed without a message."

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from retentive.errors import RetentiveError
+from retentive.integrations.messages import attribute
 
 Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_tokens", "context_full", "other"]
 
@@ -232,11 +233,6 @@ def reply_event(result: Mapping[str, Any], name: str) -> ToolReply:
     parts = [str(part["text"]) if part.get("type") == "text" else f"[{part.get('type')}]" for part in items(content)]
     text = content if isinstance(content, str) else "".join(parts)
     return ToolReply(result["tool_use_id"], name, text, result.get("is_error") is True)
-
-
-def attribute(value: object, name: str) -> Any:
-    """Return a field of an SDK object or a dict, or None if it is missing."""
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def items(value: object) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from retentive.values.extras import pip_install
@@ -83,14 +83,6 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
             return [block_event(replace_surrogates(to_json(event.content_block)))], False
         case kind:
             return [], kind == "message_stop"
-
-
-def lost_after_the_end() -> suppress:
-    """Return a context manager that ignores the loss of the connection after the end of a response.
-
-    The rest of the stream is not needed. It is read only so that the connection can be reused.
-    """
-    return suppress(httpx2.TransportError)
 
 
 _CODES: dict[str | int | None, str] = {

@@ -38,7 +38,6 @@ from retentive.agent.events import (
     StreamRestarted,
     TokenUsage,
     UsageReport,
-    attribute,
     block_event,
     items,
     reply_event,
@@ -58,6 +57,7 @@ from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import MemoryLocation, open_memory
+from retentive.integrations.messages import attribute
 from retentive.mounts import MemoryTree
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor

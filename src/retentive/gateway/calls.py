@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from retentive.errors import Refused, RetentiveError
 from retentive.gateway import records
 from retentive.gateway.records import KeptCall
-from retentive.gateway.transform import OVER, UNRUN, ModelTurn, is_memory, masked, paths_in
+from retentive.gateway.transform import OVER, UNRUN, is_memory, masked, paths_in
+from retentive.gateway.turns import ModelTurn
 from retentive.server.telemetry import STORAGE_CODES, described
 from retentive.store import MemoryStore, core_of
 from retentive.values.replies import Reply

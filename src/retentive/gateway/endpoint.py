@@ -16,7 +16,8 @@ from retentive.errors import InvalidInput, RetentiveError
 from retentive.gateway.calls import MemoryCalls, OnCall
 from retentive.gateway.loop import ClientResponse, Loop, heavy
 from retentive.gateway.records import KeptCall
-from retentive.gateway.transform import MessagesRequest, check_batch, encoded, failed, parsed
+from retentive.gateway.transform import MessagesRequest, check_batch, parsed
+from retentive.gateway.turns import encoded, failed
 from retentive.gateway.upstream import Headers, Upstream, encoding_for, end_to_end
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden, invalid, missing, unauthorized

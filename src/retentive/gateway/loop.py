@@ -19,16 +19,8 @@ import httpx2
 
 from retentive.gateway.calls import UNAVAILABLE, MemoryCalls
 from retentive.gateway.records import KeptCall
-from retentive.gateway.transform import (
-    JsonObject,
-    MessagesRequest,
-    ModelTurn,
-    encoded,
-    events_of,
-    failed,
-    usage_of,
-    whole_reply,
-)
+from retentive.gateway.transform import JsonObject, MessagesRequest
+from retentive.gateway.turns import ModelTurn, encoded, events_of, failed, usage_of, whole_reply
 from retentive.gateway.upstream import Headers, Upstream, end_to_end, pieces_of, unreachable
 from retentive.server.errors import HttpError
 

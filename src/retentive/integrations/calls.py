@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from retentive import aio
 from retentive.errors import InvalidInput
@@ -21,6 +21,15 @@ ActorOfCall: TypeAlias = ActorLike | Callable[[Any], ActorLike]
 NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 
 
+class ToolOptions(TypedDict, total=False):
+    """Options of a memory tool besides `memory`: each but `store` may be a function, as in `ToolCalls`."""
+
+    store: str | None
+    actor: ActorOfCall
+    source: NameOfCall
+    session: NameOfCall
+
+
 class ToolCalls:
     """Runs the calls of a memory tool or a search tool.
 
@@ -32,8 +41,8 @@ class ToolCalls:
         self,
         integration: str,
         memory: Any,
-        store: str | None,
         *,
+        store: str | None = None,
         actor: ActorOfCall = None,
         source: NameOfCall = None,
         session: NameOfCall = None,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from retentive.values.extras import pip_install
 
@@ -16,22 +16,14 @@ except ImportError as error:
     raise ImportError(f"memory_tool needs LangChain: {pip_install('langchain')}") from error
 from pydantic import PrivateAttr
 
-from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
+from retentive.integrations.calls import MemoryOfCall, ToolCalls, ToolOptions
 from retentive.integrations.messages import TOOL
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
 from retentive.values.replies import Reply
 from retentive.values.text import MAX_NAME_CHARS
 
 
-def memory_tool(
-    memory: MemoryOfCall,
-    *,
-    store: str | None = None,
-    actor: ActorOfCall = None,
-    source: NameOfCall = None,
-    session: NameOfCall = None,
-    native: bool = True,
-) -> BaseTool:
+def memory_tool(memory: MemoryOfCall, *, native: bool = True, **options: Unpack[ToolOptions]) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
     `memory`, `store`, `actor`, `source` and `session` are as in `function_tool`. Each but `store` may be a function,
@@ -43,7 +35,7 @@ def memory_tool(
     a model never raises an exception. Invalid arguments of this function raise `InvalidInput`.
     """
     definition = {"provider_tool_definition": dict(TOOL)} if native else None
-    calls = ToolCalls("langchain", memory, store, actor=actor, source=source, session=session)
+    calls = ToolCalls("langchain", memory, **options)
     return _MemoryTool(calls, extras=definition)
 
 

@@ -52,34 +52,27 @@ def tool_result(
     return run_block(tree, block, actor=actor, run=run, **origin)
 
 
-def run_block(
-    store: MemoryTree,
-    block: object,
-    *,
-    actor: Actor | str | None = None,
-    run: str | None = None,
-    **origin: Unpack[Origin],
-) -> dict[str, Any]:
+class Author(Origin, total=False):
+    """Options of `tool_result`: who makes a change, and the run in which the id of the call is unique."""
+
+    actor: Actor | str | None
+    run: str | None
+
+
+def run_block(store: MemoryTree, block: object, **author: Unpack[Author]) -> dict[str, Any]:
     """Run a tool_use block as `tool_result` does. `store` must be the result of `through`."""
-    return render(str(_field(block, "id")), reply_to(store, block, actor=actor, run=run, **origin))
+    return render(str(attribute(block, "id")), reply_to(store, block, **author))
 
 
-def reply_to(
-    store: MemoryTree,
-    block: object,
-    *,
-    actor: Actor | str | None = None,
-    run: str | None = None,
-    **origin: Unpack[Origin],
-) -> Reply:
+def reply_to(store: MemoryTree, block: object, **author: Unpack[Author]) -> Reply:
     """Run a tool_use block, and return the reply. `store` must be the result of `through`."""
-    block_id, name, core = _field(block, "id"), _field(block, "name"), core_of(store)
+    block_id, name, core = attribute(block, "id"), attribute(block, "name"), core_of(store)
     if not isinstance(block_id, str):
-        core.reject(InvalidInput("`block` must be a tool_use block with an id"), actor)
+        core.reject(InvalidInput("`block` must be a tool_use block with an id"), author.get("actor"))
     if name == TOOL["name"]:
-        return store.execute(_field(block, "input"), actor=actor, tool_use_id=block_id, run=run, **origin)
+        return store.execute(attribute(block, "input"), tool_use_id=block_id, **author)
     shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
-    return core.refused(None, Refused("not_this_tool", value=shown), actor=actor)
+    return core.refused(None, Refused("not_this_tool", value=shown), actor=author.get("actor"))
 
 
 def render(tool_use_id: str, reply: Reply) -> dict[str, Any]:
@@ -88,5 +81,6 @@ def render(tool_use_id: str, reply: Reply) -> dict[str, Any]:
     return result | {"is_error": True} if reply.is_error else result
 
 
-def _field(block: object, name: str) -> object:
-    return block.get(name) if isinstance(block, Mapping) else getattr(block, name, None)
+def attribute(value: object, name: str) -> Any:
+    """Return a field of an SDK object or a dict, or None if it is missing."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from retentive.values.extras import pip_install
 
@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs the OpenAI Agents SDK: {pip_install('openai-agents')}") from error
 
-from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, ToolCalls, ToolOptions
 from retentive.integrations.schemas import (
     MEMORY,
     MEMORY_DESCRIPTION,
@@ -23,14 +23,7 @@ from retentive.integrations.schemas import (
 )
 
 
-def memory_tool(
-    memory: MemoryOfCall,
-    *,
-    store: str | None = None,
-    actor: ActorOfCall = None,
-    source: NameOfCall = None,
-    session: NameOfCall = None,
-) -> FunctionTool:
+def memory_tool(memory: MemoryOfCall, **options: Unpack[ToolOptions]) -> FunctionTool:
     """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread. Raises `InvalidInput`.
 
     `memory`, `store`, `actor`, `source` and `session` are as in `function_tool`. Each but `store` may be a function,
@@ -38,7 +31,7 @@ def memory_tool(
 
     The model gets error replies as text.
     """
-    calls = ToolCalls("openai_agents", memory, store, actor=actor, source=source, session=session)
+    calls = ToolCalls("openai_agents", memory, **options)
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         return (await calls.reply_async(context, arguments, context.tool_call_id)).text
@@ -48,7 +41,7 @@ def memory_tool(
 
 def search_tool(memory: MemoryOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
     """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
-    calls = ToolCalls("openai_agents", memory, store, actor=actor)
+    calls = ToolCalls("openai_agents", memory, store=store, actor=actor)
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         return (await calls.found(context, arguments)).text

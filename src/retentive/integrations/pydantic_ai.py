@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from retentive.values.extras import pip_install
 
@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     raise ImportError(f"MemoryCapability needs Pydantic AI: {pip_install('pydantic-ai')}") from error
 
-from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls, ToolOptions
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
 from retentive.values.text import MAX_NAME_CHARS
 
@@ -66,20 +66,13 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         return [MemoryTool(optional=True)] if self.native else []
 
 
-def memory_tool(
-    memory: MemoryOfCall,
-    *,
-    store: str | None = None,
-    actor: ActorOfCall = None,
-    source: NameOfCall = None,
-    session: NameOfCall = None,
-) -> Tool[AgentDepsT]:
+def memory_tool(memory: MemoryOfCall, **options: Unpack[ToolOptions]) -> Tool[AgentDepsT]:
     """Create only the function tool, for `Agent(tools=[...])`.
 
     An error reply is returned to the model with its exact text and `is_error`. It does not count as a retry of the
     tool. The calls of one turn run in order, each in a worker thread.
     """
-    calls = ToolCalls("pydantic_ai", memory, store, actor=actor, source=source, session=session)
+    calls = ToolCalls("pydantic_ai", memory, **options)
 
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
         reply = await calls.reply_async(context, command, context.tool_call_id, _run_of(context))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from retentive.values.extras import pip_install
 
@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs Strands Agents: {pip_install('strands')}") from error
 
-from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, ToolCalls, ToolOptions
 from retentive.integrations.schemas import (
     MEMORY,
     MEMORY_DESCRIPTION,
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
     from strands.types.tools import ToolFunc, ToolResult, ToolUse
 
 
-def memory_tool(
-    memory: MemoryOfCall,
-    *,
-    store: str | None = None,
-    actor: ActorOfCall = None,
-    source: NameOfCall = None,
-    session: NameOfCall = None,
-) -> PythonAgentTool:
+def memory_tool(memory: MemoryOfCall, **options: Unpack[ToolOptions]) -> PythonAgentTool:
     """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread. Raises `InvalidInput`.
 
     `memory`, `store`, `actor`, `source` and `session` are as in `function_tool`. Each but `store` may be a function,
@@ -42,7 +35,7 @@ def memory_tool(
 
     An error reply is a result with the status "error".
     """
-    calls = ToolCalls("strands", memory, store, actor=actor, source=source, session=session)
+    calls = ToolCalls("strands", memory, **options)
     return _tool(
         MEMORY,
         MEMORY_DESCRIPTION,
@@ -53,7 +46,7 @@ def memory_tool(
 
 def search_tool(memory: MemoryOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> PythonAgentTool:
     """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
-    calls = ToolCalls("strands", memory, store, actor=actor)
+    calls = ToolCalls("strands", memory, store=store, actor=actor)
     return _tool(SEARCH, SEARCH_DESCRIPTION, SEARCH_SCHEMA, lambda use, state: calls.found(state, use["input"]))
 
 

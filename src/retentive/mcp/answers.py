@@ -11,7 +11,6 @@ from mcp import types as t
 from retentive.errors import Refused
 from retentive.integrations.search_tool import bad_field
 from retentive.values.commands import integer_of
-from retentive.values.replies import Reply
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -29,11 +28,6 @@ def result_of(text: str, *, is_error: bool = False, structured: Mapping[str, Any
     content: list[t.ContentBlock] = [t.TextContent(type="text", text=text)]
     structured = None if structured is None else dict(structured)
     return t.CallToolResult(content=content, structured_content=structured, is_error=is_error)
-
-
-def result_of_reply(reply: Reply) -> t.CallToolResult:
-    """Return a tool result with the content of a reply to a memory command."""
-    return result_of(reply.text, is_error=reply.is_error)
 
 
 def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:

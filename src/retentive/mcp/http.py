@@ -6,8 +6,7 @@ The server checks the API key of each request before it calls this module.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -45,11 +44,9 @@ class HttpSessions:
         )
         self._is_stopping = asyncio.Event()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Context manager: inside the block, `answer` can be called. The end of the block closes the sessions."""
-        async with self._manager.run():
-            yield
+        return self._manager.run()
 
     def stop(self) -> None:
         """End the event streams. Calls in progress continue."""

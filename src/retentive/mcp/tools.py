@@ -33,7 +33,6 @@ from retentive.mcp.answers import (
     number_field,
     required_text,
     result_of,
-    result_of_reply,
     view_within_limit,
 )
 from retentive.mounts import StoreOrMounts, shown_path, stores_of
@@ -41,6 +40,7 @@ from retentive.search.recall import LEAST_TOKENS
 from retentive.store import core_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Memory
+from retentive.values.replies import Reply
 
 MAX_DOCUMENTS, MAX_RECALL_TOKENS = 10, 10_000
 UrlOf: TypeAlias = Callable[[str, str], str]
@@ -73,7 +73,7 @@ class ToolSpec:
     title: str
     description: str
     properties: Mapping[str, Any]
-    run: Callable[[McpCall], t.CallToolResult] = field(repr=False)
+    run: Callable[[McpCall], t.CallToolResult | Reply] = field(repr=False)
     required: tuple[str, ...] = ()
     read_only: bool = False
     destructive: bool = False
@@ -111,13 +111,13 @@ def deletes(name: str, arguments: Arguments) -> bool:
     return name == "memory_delete" or (name == ONE_TOOL and arguments.get("command") == "delete")
 
 
-def _executed(command: str | None, call: McpCall) -> t.CallToolResult:
+def _executed(command: str | None, call: McpCall) -> Reply:
     """Run a memory command. For a tool of one `command`, a `command` in the arguments of the call is ignored."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     given = given if command is None else {**given, "command": command}
     reply = call.store.execute(given, tool_use_id=call.call_id, run=call.run)
     view = {None: "view", "view": "memory_view"}.get(command)
-    return result_of(reply.text if view is None else view_within_limit(reply.text, view), is_error=reply.is_error)
+    return reply if view is None else replace(reply, text=view_within_limit(reply.text, view))
 
 
 def _search(call: McpCall) -> t.CallToolResult:
@@ -203,7 +203,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "Search memory",
         SEARCH_DESCRIPTION,
         SEARCH_SCHEMA["properties"],
-        lambda call: result_of_reply(search_reply(call.store, call.arguments)),
+        lambda call: search_reply(call.store, call.arguments),
         ("query",),
         read_only=True,
         idempotent=True,
@@ -316,14 +316,16 @@ def run(tool: ToolSpec, call: McpCall) -> t.CallToolResult:
     """Run a tool and return its result. Errors of the input or of storage become results too."""
     core = core_of(call.store)
     try:
-        return tool.run(call)
+        found = tool.run(call)
     except Refused as refusal:
-        return result_of_reply(core.refused(tool.audited, refusal))
+        found = core.refused(tool.audited, refusal)
     except RetentiveError as error:
         # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
         if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
-            return result_of_reply(error_reply(core, error))
-        own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
-        parts = str(error).split(own) if own else [str(error)]
-        text = own.join(map(core.redacted, parts))
-        return result_of(text if text.startswith("Error") else f"Error: {text}", is_error=True)
+            found = error_reply(core, error)
+        else:
+            own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
+            parts = str(error).split(own) if own else [str(error)]
+            text = own.join(map(core.redacted, parts))
+            found = Reply(text if text.startswith("Error") else f"Error: {text}", is_error=True)
+    return result_of(found.text, is_error=found.is_error) if isinstance(found, Reply) else found

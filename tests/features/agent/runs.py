@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any, TypeVar
 
 import httpx2
@@ -14,13 +15,13 @@ from anthropic import Anthropic, AsyncAnthropic
 
 from retentive import MemoryStore
 from retentive.agent import Agent, AgentError, AsyncAgent, Event, Text
-from retentive.testing.scripted_claude import Call, Check, Script, Turn
+from retentive.testing.scripted_claude import Call, Check, Fault, Script, Turn
 from support.fixed_api import Api
 
 E = TypeVar("E")
 KINDS = ["sync", "async"]
-TEA = "/memories/tea.md"
-LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("0B\t/memories",)))
+TEA = "/memories/tea — ☕.md"
+LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
 NOTE = Call({"command": "create", "path": TEA, "file_text": "likes tea\n"}, Check(contains=("created",)))
 MISS = Call({"command": "view", "path": "/memories/none"}, Check(is_error=True))
 STORY = Script(
@@ -31,6 +32,8 @@ STORY = Script(
     ),
     when="tea",
 )
+FAULTS: dict[int, Fault] = {}
+"""Faults of the fixture `server`, by the number of the request."""
 
 
 @dataclass
@@ -59,46 +62,51 @@ def play(
     **options: Any,
 ) -> Played:
     """Run an agent once for each prompt. A run is abandoned at the first event of type `stop_at`."""
-    if kind == "async":
-        return asyncio.run(_play_async(url, *prompts, stop_at=stop_at, max_retries=max_retries, **options))
     played = Played()
-    with client_of(url, max_retries=max_retries) as client, Agent(client, **options) as agent:
+    with asyncio.Runner() as runner:
+        client: Any = client_of(url, kind, max_retries=max_retries)
+        agent = agent_of(kind, client, **options)
         try:
             for text in prompts:
-                with closing(agent.run(text)) as events:  # type: ignore[type-var] # a generator
-                    for event in events:
-                        played.events.append(event)
-                        if stop_at is not None and isinstance(event, stop_at):
-                            break
+                read(runner, agent.run(text), played.events, stop_at)
         except AgentError as error:
             played.error = error
+        finally:
+            for each in (agent, client):
+                if isawaitable(ended := each.close()):
+                    runner.get_loop().run_until_complete(ended)
         played.messages, played.saved = agent.messages, json.loads(json.dumps(agent.saved()))
     return played
 
 
-def client_of(url: str, *, max_retries: int = 0) -> Anthropic:
+def agent_of(kind: str, client: Any, **options: Any) -> Any:
+    return (AsyncAgent if kind == "async" else Agent)(client, **options)
+
+
+def read(runner: asyncio.Runner, run: Any, found: list[Event], stop_at: type[Event] | None = None) -> None:
+    """Add the events of a run, sync or async, to a list."""
+
+    async def read_async() -> None:
+        async with aclosing(run):
+            async for event in run:
+                found.append(event)
+                if stop_at is not None and isinstance(event, stop_at):
+                    break
+
+    if isinstance(run, AsyncGenerator):
+        runner.run(read_async())
+        return
+    with closing(run):
+        for event in run:
+            found.append(event)
+            if stop_at is not None and isinstance(event, stop_at):
+                break
+
+
+def client_of(url: str, kind: str = "sync", *, max_retries: int = 0) -> Any:
     """Return an SDK client without TLS verification: loading the certificates would take most of a test's time."""
-    return Anthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=httpx2.Client(verify=False))
-
-
-async def _play_async(
-    url: str, *prompts: str | None, stop_at: type[Event] | None, max_retries: int, **options: Any
-) -> Played:
-    played = Played()
-    http = httpx2.AsyncClient(verify=False)
-    client = AsyncAnthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=http)
-    async with client, AsyncAgent(client, **options) as agent:
-        try:
-            for text in prompts:
-                async with aclosing(agent.run(text)) as events:
-                    async for event in events:
-                        played.events.append(event)
-                        if stop_at is not None and isinstance(event, stop_at):
-                            break
-        except AgentError as error:
-            played.error = error
-        played.messages, played.saved = agent.messages, json.loads(json.dumps(agent.saved()))
-    return played
+    make, http = (AsyncAnthropic, httpx2.AsyncClient) if kind == "async" else (Anthropic, httpx2.Client)
+    return make(base_url=url, api_key="none", max_retries=max_retries, http_client=http(verify=False))  # type: ignore[arg-type]
 
 
 class FixedApiAgent:
@@ -111,24 +119,12 @@ class FixedApiAgent:
 
     def run(self, message: Any = None) -> list[Event]:
         """Run a new agent that continues the last conversation, and return its events."""
-        return self._play(lambda agent: agent.run(message))
-
-    def _play(self, start: Callable[[Any], Any]) -> list[Event]:
-        if self._kind == "async":
-            return asyncio.run(self._play_async(start))
-        with self._api.client() as client:
-            agent = Agent(client, messages=self.saved, **self._options)
-            self.messages = agent.messages
-            try:
-                return list(start(agent))
-            finally:
-                self.saved = json.loads(json.dumps(agent.saved()))
-
-    async def _play_async(self, start: Callable[[Any], Any]) -> list[Event]:
-        async with self._api.async_client() as client:
-            agent = AsyncAgent(client, messages=self.saved, **self._options)
-            self.messages = agent.messages
-            try:
-                return [event async for event in start(agent)]
-            finally:
-                self.saved = json.loads(json.dumps(agent.saved()))
+        client = self._api.async_client() if self._kind == "async" else self._api.client()
+        agent, events = agent_of(self._kind, client, messages=self.saved, **self._options), list[Event]()
+        self.messages = agent.messages
+        try:
+            with asyncio.Runner() as runner:
+                read(runner, agent.run(message), events)
+        finally:
+            self.saved = json.loads(json.dumps(agent.saved()))
+        return events

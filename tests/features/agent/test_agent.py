@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from retentive.agent import (
     ToolCall,
     ToolReply,
     UsageReport,
+    memory_context,
     run_tools,
     tidy_note,
     topic_guidance,
@@ -50,20 +50,6 @@ both = pytest.mark.parametrize("kind", KINDS)
 async def wait() -> str:
     """Wait."""
     return "Waited."
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ScriptedClaude]:
-    with scripted_claude(STORY) as started:
-        yield started
-
-
-@pytest.fixture
-def server(running: ScriptedClaude) -> ScriptedClaude:
-    """Shared server that appears new to each test. The next turn depends only on the conversation."""
-    running.requests.clear()
-    running.failures.clear()
-    return running
 
 
 @both
@@ -122,21 +108,7 @@ def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, st
             }
         ],
         "cache_control": {"type": "ephemeral"},
-        "context_management": {
-            "edits": [
-                {
-                    "type": "clear_tool_uses_20250919",
-                    "trigger": {"type": "input_tokens", "value": 100_000},
-                    "keep": {"type": "tool_uses", "value": 3},
-                    "clear_at_least": {"type": "input_tokens", "value": 20_000},
-                    "exclude_tools": ["memory"],
-                },
-                {
-                    "type": "compact_20260112",
-                    "trigger": {"type": "input_tokens", "value": 150_000},
-                },
-            ]
-        },
+        "context_management": memory_context(),
     }
     assert [len(body["messages"]) for body in bodies] == [1, 3, 5]
     betas = "context-management-2025-06-27,compact-2026-01-12"
@@ -166,7 +138,7 @@ def test_extra_fields_and_betas_are_sent(kind: str, server: ScriptedClaude, stor
 def test_the_agent_opens_and_closes_a_location(as_path: bool, server: ScriptedClaude, tmp_path: Path) -> None:
     at = tmp_path / "memory"
     assert play("sync", server.url, TOLD, memory=at if as_path else str(at)).of(Finished)[0].reason == "end_turn"
-    assert (at / "memories" / "tea.md").read_text() == "likes tea\n"
+    assert (at / TEA[1:]).read_text() == "likes tea\n"
 
 
 def test_the_agent_closes_only_its_own_resources(server: ScriptedClaude, store: MemoryStore) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import anthropic
@@ -31,44 +30,11 @@ from retentive.testing.scripted_claude import (
 from support.fixed_api import Api, message, text
 from support.fixed_api import streamed as streamed_text
 
-from .runs import KINDS, STORY, TEA, FixedApiAgent, play
+from .runs import FAULTS, KINDS, STORY, TEA, FixedApiAgent, play
 
 TOLD = "I like tea."
 both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-
-
-class PlannedFaults:
-    """Faults of the current test. The requests are counted from the start of the test."""
-
-    def __init__(self) -> None:
-        self.plan: dict[int, Fault] = {}
-        self._asked = 0
-
-    def __call__(self, _number: int) -> Fault | None:
-        self._asked += 1
-        return self.plan.get(self._asked)
-
-    def set(self, plan: dict[int, Fault]) -> None:
-        self.plan, self._asked = plan, 0
-
-
-PLANNED = PlannedFaults()
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ScriptedClaude]:
-    with scripted_claude(STORY, faults=PLANNED) as started:
-        yield started
-
-
-@pytest.fixture
-def server(running: ScriptedClaude) -> ScriptedClaude:
-    """Shared server that appears new to each test."""
-    running.requests.clear()
-    running.failures.clear()
-    PLANNED.set({})
-    return running
 
 
 def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
@@ -88,14 +54,14 @@ def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, save
     "fault", [ErrorResponse(429, retry_after=1), ErrorResponse(529), ErrorResponse(500), Disconnect()], ids=str
 )
 def test_a_failed_request_can_be_retried(
-    kind: str, stream: bool, fault: ErrorResponse | Disconnect, server: ScriptedClaude, store: MemoryStore
+    kind: str, stream: bool, fault: Fault, server: ScriptedClaude, store: MemoryStore
 ) -> None:
     """The test fails each request of the run in turn."""
     expected = {429: "rate_limited", 529: "overloaded", 500: "api_failed", None: "connection_lost"}
     status = fault.status if isinstance(fault, ErrorResponse) else None
     for at in (1, 2, 3):
         store.clear()
-        PLANNED.set({at: fault})
+        FAULTS[len(server.requests) + at] = fault
         played = play(kind, server.url, TOLD, memory=store, stream=stream)
         assert played.error is not None
         assert (played.error.code, played.error.status, played.error.retryable) == (expected[status], status, True)
@@ -117,7 +83,7 @@ def test_a_failed_request_can_be_retried(
 def test_a_rejected_request_reports_the_reason(
     kind: str, status: int, expected: str, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    PLANNED.set({1: ErrorResponse(status)})
+    FAULTS[1] = ErrorResponse(status)
     error = play(kind, server.url, TOLD, memory=store).error
     assert error is not None
     assert (error.code, error.status, error.retryable) == (expected, status, status == 504)
@@ -126,7 +92,7 @@ def test_a_rejected_request_reports_the_reason(
 
 
 def test_the_retries_of_the_sdk_come_first(server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: ErrorResponse(529), 3: ErrorResponse(429, retry_after=0)})
+    FAULTS.update({1: ErrorResponse(529), 3: ErrorResponse(429, retry_after=0)})
     played = play("sync", server.url, TOLD, memory=store, max_retries=1)
     assert [exchange.status for exchange in server.requests] == [529, 200, 429, 200, 200]
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
@@ -166,13 +132,13 @@ def test_a_broken_stream_is_asked_for_again(
     kind: str, fault: Fault, server: ScriptedClaude, store: MemoryStore
 ) -> None:
     """Within the run, as often as the client retries. The event says that what was streamed does not count."""
-    PLANNED.set({2: fault})
+    FAULTS[2] = fault
     played = play(kind, server.url, TOLD, memory=store, stream=True, max_retries=1)
     assert len(played.of(StreamRestarted)) == 1
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
     assert [len(message["content"]) for message in played.messages] == [1, 2, 1, 3, 2, 1]
     assert [version.operation for version in store.versions()] == ["created"]
-    PLANNED.set({2: fault, 3: fault})
+    FAULTS.update({len(server.requests) + at: fault for at in (2, 3)})
     assert str(play(kind, server.url, TOLD, memory=store, stream=True, max_retries=1).error)
 
 

@@ -12,15 +12,12 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 
 from retentive.testing.scripted_claude import (
     MODEL,
-    Call,
-    Check,
-    Script,
     ScriptedClaude,
-    Turn,
     scripted_claude,
 )
 
 from .requests import ASK, HELLO, TOOL
+from .runs import STORY, client_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,46 +25,11 @@ if TYPE_CHECKING:
 
 NO_THREAD: dict[bool, dict[str, Any]] = {True: {}, False: {"thread": False}}
 
-TEA = "/memories/tea — ☕.md"
-STORY = Script(
-    (
-        Turn(("I look first.", Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",))))),
-        Turn(
-            (
-                Call({"command": "create", "path": TEA, "file_text": "likes tea"}),
-                "And, in the same breath:",
-                Call({"command": "view", "path": "/memories/none"}, Check(is_error=True)),
-            )
-        ),
-        Turn((Call({"command": "view", "path": TEA}, Check(holds=lambda text: text.endswith("likes tea"))),)),
-        Turn(("You like tea.",)),
-    ),
-    when="tea",
-)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ScriptedClaude]:
-    with scripted_claude(STORY) as started:
-        yield started
-
-
-@pytest.fixture
-def server(running: ScriptedClaude) -> ScriptedClaude:
-    """Shared server that appears new to each test. The next turn depends only on the conversation."""
-    running.requests.clear()
-    running.failures.clear()
-    return running
-
 
 @pytest.fixture
 def client(server: ScriptedClaude) -> Iterator[Anthropic]:
-    with client_of(server) as opened:
+    with client_of(server.url) as opened:
         yield opened
-
-
-def client_of(server: ScriptedClaude) -> Anthropic:
-    return Anthropic(base_url=server.url, api_key="none needed", max_retries=0)
 
 
 def runner_of(client: Anthropic, place: Path, **options: Any) -> Any:
@@ -110,29 +72,29 @@ def test_the_sync_runner_plays_the_story(
     server: ScriptedClaude, client: Anthropic, tmp_path: Path, threaded: bool, stream: bool
 ) -> None:
     runner = runner_of(client, tmp_path, stream=stream, **NO_THREAD[threaded])
-    assert text_of(runner.until_done()) == "You like tea."
+    assert text_of(runner.until_done()) == "You like tea, and I will remember it."
     assert_played(server, threaded=threaded)
 
 
 def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
-    """Check four requests without failures. In a thread, later requests contain only new messages and no tools."""
+    """Check three requests without failures. In a thread, later requests contain only new messages and no tools."""
     assert server.failures == []
     bodies: list[Any] = [exchange.body for exchange in server.requests]
-    assert [exchange.status for exchange in server.requests] == [200] * 4
+    assert [exchange.status for exchange in server.requests] == [200] * 3
     if threaded:
-        assert [body["thread"]["type"] for body in bodies] == ["create", "continue", "continue", "continue"]
-        assert [len(body["messages"]) for body in bodies] == [1, 1, 1, 1]
-        assert ["tools" in body for body in bodies] == [True, False, False, False]
+        assert [body["thread"]["type"] for body in bodies] == ["create", "continue", "continue"]
+        assert [len(body["messages"]) for body in bodies] == [1, 1, 1]
+        assert ["tools" in body for body in bodies] == [True, False, False]
     else:
-        assert [len(body["messages"]) for body in bodies] == [1, 3, 5, 7]
+        assert [len(body["messages"]) for body in bodies] == [1, 3, 5]
         assert not any("thread" in body for body in bodies)
 
 
 def test_a_runner_falls_back_to_full_conversations(tmp_path: Path) -> None:
     """After the error `thread_unsupported_request`, the SDK sends the complete conversation."""
-    with scripted_claude(STORY, threads=False) as server, client_of(server) as client:
-        assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea."
-    assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200, 200]
+    with scripted_claude(STORY, threads=False) as server, client_of(server.url) as client:
+        assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea, and I will remember it."
+    assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200]
     assert server.failures == []
 
 
@@ -151,6 +113,6 @@ def test_an_own_loop_plays_the_story(server: ScriptedClaude, client: Anthropic, 
             return stream.get_final_message()
 
     reply = own_loop(send, BetaLocalFilesystemMemoryTool(str(tmp_path)))
-    assert text_of(reply) == "You like tea."
+    assert text_of(reply) == "You like tea, and I will remember it."
     assert (reply.model, reply.id[:13], reply.stop_reason) == (MODEL, "msg_scripted_", "end_turn")
     assert_played(server, threaded=False)

@@ -25,6 +25,7 @@ from retentive.claude_agent import TranscriptStore
 from retentive.errors import NotFound, Unavailable
 from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
 from support.command_line import here
+from support.waiting import until
 
 LOCK = ".consolidate-lock"
 BEFORE = {
@@ -291,6 +292,18 @@ def test_claude_code_and_a_run_exclude_each_other(store: MemoryStore, claude: Sc
     lock.unlink()
     os.mkfifo(lock)
     assert tidied(store, claude).reason == "end_turn"
+
+
+def test_the_lock_stays_fresh_during_a_long_run(store: MemoryStore, notes: Path) -> None:
+    """Claude Code takes no notice of a lock that is older than an hour."""
+
+    def play(_: Prompt) -> str:
+        os.utime(notes / LOCK, (1_600_000_000, 1_600_000_000))
+        until(lambda: (notes / LOCK).stat().st_mtime > 1_600_000_000)
+        return "Done."
+
+    with scripted_claude(play) as slow:
+        assert tidied(store, slow).reason == "end_turn"
 
 
 def test_the_command(url: str, claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,20 +10,8 @@ from httpx2 import EventSource, Request, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retentive.gateway.transform import (
-    LOST,
-    JsonObject,
-    MessagesRequest,
-    ModelTurn,
-    check_batch,
-    encoded,
-    events_of,
-    parsed,
-    restored,
-    result_block,
-    usage_of,
-    whole_reply,
-)
+from retentive.gateway.transform import LOST, JsonObject, MessagesRequest, check_batch, parsed, restored, result_block
+from retentive.gateway.turns import ModelTurn, encoded, events_of, usage_of, whole_reply
 from support.profiles import sized
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)

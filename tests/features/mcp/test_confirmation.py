@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from mcp import types
 
 from retentive import MemoryStore
-from support.mcp_clients import MODES, connected, reply_of
+from support.mcp_clients import MODES, connected, replies
 
 FOLDER = "/memories/d"
 
@@ -36,11 +35,8 @@ class Person:
 
 
 def delete(store: MemoryStore, mode: str, person: Person | None, **arguments: object) -> tuple[str, bool]:
-    async def run() -> tuple[str, bool]:
-        async with connected(store, mode=mode, asked=person) as client:
-            return await reply_of(client, "memory_delete", {"path": FOLDER, **arguments})
-
-    return asyncio.run(run())
+    (reply,) = replies(connected(store, mode=mode, asked=person), ("memory_delete", {"path": FOLDER, **arguments}))
+    return reply
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -92,11 +88,7 @@ def test_the_person_is_asked_again_if_the_number_changes(filled: MemoryStore, mo
 def test_nobody_is_asked_about_other_deletes(filled: MemoryStore, path: str) -> None:
     person = Person("decline")
 
-    async def run() -> tuple[str, bool]:
-        async with connected(filled, asked=person) as client:
-            return await reply_of(client, "memory_delete", {"path": path})
-
-    reply = asyncio.run(run())
+    reply = delete(filled, MODES[0], person, path=path)
     assert not person.asked
     assert reply[1] == (path != "/memories/beside")
 
@@ -113,13 +105,9 @@ def test_a_delete_is_confirmed_from_five_memories_on(store: MemoryStore, count: 
 def test_a_repeated_mass_delete_gives_its_first_reply(filled: MemoryStore) -> None:
     """The second call finds nothing to ask about."""
     person = Person("accept", {"confirm": True})
-
-    async def run() -> list[tuple[str, bool]]:
-        async with connected(filled, asked=person) as client:
-            meta = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
-            return [await reply_of(client, "memory_delete", {"path": FOLDER}, meta=meta) for _ in range(2)]
-
-    assert asyncio.run(run()) == [(f"Successfully deleted {FOLDER}", False)] * 2
+    meta, call = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}, ("memory_delete", {"path": FOLDER})
+    found = replies(connected(filled, asked=person), call, call, meta=meta)
+    assert found == [(f"Successfully deleted {FOLDER}", False)] * 2
     assert len(person.asked) == 1
 
 
@@ -130,9 +118,5 @@ def test_progress_is_reported(filled: MemoryStore, mode: str) -> None:
     async def note(progress: float, total: float | None, message: str | None) -> None:
         reported.append((progress, total))
 
-    async def run() -> None:
-        async with connected(filled, mode=mode) as client:
-            await client.call_tool("memory_delete", {"path": FOLDER}, progress_callback=note)
-
-    asyncio.run(run())
+    replies(connected(filled, mode=mode), ("memory_delete", {"path": FOLDER}), progress_callback=note)
     assert reported == [(0, 6), (6, 6)]

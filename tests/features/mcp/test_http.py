@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 import retentive
 from retentive.server.limits import RateLimits
 from support.http_api import Api, serving
-from support.mcp_clients import MODES, agree, reply_of
+from support.mcp_clients import MODES, agree, replies, reply_of, result_of
 
 from .steps import READ_ONLY, A, B, use_every_tool
 
@@ -51,11 +51,7 @@ async def client_of(
 def test_every_tool_works_in_both_revisions(api: Api, mode: str) -> None:
     key = api.with_key("read", "write", principal="user:ann")
 
-    async def run() -> None:
-        async with client_of(key, mode=mode) as client:
-            await use_every_tool(client)
-
-    asyncio.run(run())
+    result_of(client_of(key, mode=mode), use_every_tool)
     versions = api.place.opened.store().versions()
     assert {(str(each.actor), each.provenance.integration) for each in versions} == {("user:ann", "mcp")}
 
@@ -64,13 +60,9 @@ def test_the_url_or_the_key_names_the_store(api: Api) -> None:
     team = api.place.opened.store("team")
     only = api.with_key("read", "write", stores=("team",))
 
-    async def run(key: Api, store: str) -> None:
-        async with client_of(key, store=store) as client:
-            await reply_of(client, "memory_insert", {"path": A, "insert_line": 0, "insert_text": "tea"})
-
     team.create(A, "")
     for key, store in ((api, "team"), (api, team.id), (only, "")):
-        asyncio.run(run(key, store))
+        replies(client_of(key, store=store), ("memory_insert", {"path": A, "insert_line": 0, "insert_text": "tea"}))
     assert team.read(A) == "tea\n" * 3
     assert api.place.opened.store().memories() == []
 
@@ -88,14 +80,9 @@ def test_a_store_that_the_key_does_not_see_is_missing(api: Api, store: str) -> N
 
 def test_a_key_that_only_reads_has_no_tool_that_writes(api: Api) -> None:
     key = api.with_key("read")
-
-    async def run() -> tuple[set[str], tuple[str, bool]]:
-        async with client_of(key) as client:
-            names = {tool.name for tool in (await client.list_tools()).tools}
-            return names, await reply_of(client, "memory_create", {"path": A, "file_text": "tea"})
-
-    names, reply = asyncio.run(run())
-    assert names == READ_ONLY
+    listed = result_of(client_of(key), lambda client: client.list_tools())
+    assert {tool.name for tool in listed.tools} == READ_ONLY
+    (reply,) = replies(client_of(key), ("memory_create", {"path": A, "file_text": "tea"}))
     assert reply == ("Error: the API key needs the scope write", True)
 
 
@@ -330,11 +317,8 @@ def test_long_memories_fit_into_a_body(api: Api) -> None:
     text = "\x01" * 710_000
     api.place.opened.store().change_settings({"max_memory_bytes": 1_000_000})
 
-    async def run() -> tuple[str, bool]:
-        async with client_of(api) as client:
-            return await reply_of(client, "memory_create", {"path": A, "file_text": text})
-
-    assert asyncio.run(run()) == (f"File created successfully at: {A}", False)
+    create = ("memory_create", {"path": A, "file_text": text})
+    assert replies(client_of(api), create) == [(f"File created successfully at: {A}", False)]
     assert api.place.opened.store().read(A) == text
 
 
@@ -348,11 +332,7 @@ def test_results_refer_to_the_pages_of_the_console(tmp_path: Path) -> None:
         store = opened.store()
         memory = store.create(A, "tea")
 
-        async def run() -> list[str]:
-            async with client_of(api) as client:
-                found = json.loads((await reply_of(client, "search", {"query": "tea"}))[0])["results"][0]
-                fetched = json.loads((await reply_of(client, "fetch", {"id": found["id"]}))[0])
-                return [found["url"], fetched["url"]]
-
         page = f"{api.url}/console/s/{store.id}/id/{memory.memory_id}"
-        assert asyncio.run(run()) == [page, page]
+        calls = ("search", {"query": "tea"}), ("fetch", {"id": memory.memory_id})
+        found, fetched = (json.loads(text) for text, _ in replies(client_of(api), *calls))
+        assert [found["results"][0]["url"], fetched["url"]] == [page, page]

@@ -8,25 +8,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from mcp import Client, MCPError, types
+from mcp import Client, types
 
 import retentive
 from retentive import MemoryStore
 from retentive.mcp.resources import PAGE
-from support.mcp_clients import MODES, connected
+from support.mcp_clients import MODES, all_resources, connected, error_of, result_of
 
 WAIT_S = 30
-
-
-async def all_resources(client: Client) -> list[types.Resource]:
-    found: list[types.Resource] = []
-    cursor = None
-    while True:
-        page = await client.list_resources(cursor=cursor)
-        found += page.resources
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -35,12 +24,7 @@ def test_resources_are_listed_by_pages(store: MemoryStore, mode: str) -> None:
     names = [*(f"{n:03}.md" for n in range(PAGE - 1)), "می\u200cخ\u3000.md", "報告.md"]
     for name in names:
         store.create(f"/memories/{name}", "x")
-
-    async def run() -> list[types.Resource]:
-        async with connected(store, mode=mode) as client:
-            return await all_resources(client)
-
-    found = asyncio.run(run())
+    found = result_of(connected(store, mode=mode), all_resources)
     assert [each.uri for each in found] == [f"memory://default/{quote(name)}" for name in names]
     assert {(each.mime_type, each.size) for each in found} == {("text/markdown", 1)}
 
@@ -58,12 +42,11 @@ def test_resources_are_listed_by_pages(store: MemoryStore, mode: str) -> None:
 def test_the_uri_of_any_path_is_read(store: MemoryStore, path: str) -> None:
     store.create(path, "tea\r\n")
 
-    async def run() -> Any:
-        async with connected(store) as client:
-            (resource,) = await all_resources(client)
-            return (await client.read_resource(resource.uri)).contents
+    async def read(client: Client) -> Any:
+        (resource,) = await all_resources(client)
+        return (await client.read_resource(resource.uri)).contents
 
-    (content,) = asyncio.run(run())
+    (content,) = result_of(connected(store), read)
     assert content.text == "tea\r\n"
     assert content.uri.isascii()
 
@@ -84,27 +67,16 @@ def test_the_uri_of_any_path_is_read(store: MemoryStore, path: str) -> None:
 )
 def test_other_uris_are_not_found(store: MemoryStore, uri: str) -> None:
     store.create("/memories/a", "tea")
-
-    async def run() -> None:
-        async with connected(store) as client:
-            with pytest.raises(MCPError) as error:
-                await client.read_resource(uri)
-            assert (error.value.code, error.value.message) == (types.INVALID_PARAMS, "Resource not found")
-            assert error.value.data == {"uri": uri}
-
-    asyncio.run(run())
+    error = error_of(connected(store), lambda client: client.read_resource(uri))
+    assert (error.code, error.message, error.data) == (types.INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
 @pytest.mark.parametrize(
     "cursor", ["", "x", "bnVsbA==", "WyJhIl0=", "WyJhIiwgMV0=", "WyJcdTAwMDAiLCAiIl0=", "WyJcdWQ4MDAiLCAiIl0="]
 )
 def test_an_invalid_cursor_is_an_error(store: MemoryStore, cursor: str) -> None:
-    async def run() -> None:
-        async with connected(store) as client:
-            with pytest.raises(MCPError, match="Invalid cursor: the cursor must be the `nextCursor` of an"):
-                await client.list_resources(cursor=cursor)
-
-    asyncio.run(run())
+    error = error_of(connected(store), lambda client: client.list_resources(cursor=cursor))
+    assert error.message.startswith("Invalid cursor: the cursor must be the `nextCursor` of an")
 
 
 @pytest.fixture
@@ -123,24 +95,21 @@ def others_change(url: str) -> None:
 def test_a_client_of_2026_hears_of_changes_of_others(url: str) -> None:
     """Each memory is one event, also under its earlier path. Memories that were not asked for are not named."""
 
-    async def run(store: MemoryStore) -> set[str]:
-        heard: set[str] = set()
-        async with connected(store) as client:
-            asked = ["memory://default/a", "memory://default/b"]
-            async with client.listen(resource_subscriptions=asked, resources_list_changed=True) as events:
-                await asyncio.to_thread(others_change, url)
-                async with asyncio.timeout(WAIT_S):
-                    async for event in events:
-                        heard.add(getattr(event, "uri", type(event).__name__))
-                        if len(heard) == 3:
-                            return heard
+    async def hear(client: Client) -> set[str]:
+        heard, asked = set[str](), ["memory://default/a", "memory://default/b"]
+        async with client.listen(resource_subscriptions=asked, resources_list_changed=True) as events:
+            await asyncio.to_thread(others_change, url)
+            async with asyncio.timeout(WAIT_S):
+                while len(heard) < 3:
+                    event = await anext(aiter(events))
+                    heard.add(getattr(event, "uri", type(event).__name__))
         return heard
 
     with retentive.open(url) as opened:
         store = opened.store()
         for name in ("a", "b", "other"):
             store.create(f"/memories/{name}", "x")
-        heard = asyncio.run(run(store))
+        heard = result_of(connected(store), hear)
     assert heard == {"memory://default/a", "memory://default/b", "ResourcesListChanged"}
 
 
@@ -168,10 +137,8 @@ def test_a_client_of_2025_hears_of_changes_of_others(url: str) -> None:
 
 
 def test_a_client_cannot_listen_to_another_store(store: MemoryStore) -> None:
-    async def run() -> None:
-        async with connected(store) as client:
-            with pytest.raises(MCPError, match="Resource not found"):
-                async with client.listen(resource_subscriptions=["memory://other/a"]):
-                    pass
+    async def listen(client: Client) -> None:
+        async with client.listen(resource_subscriptions=["memory://other/a"]):
+            pass
 
-    asyncio.run(run())
+    assert error_of(connected(store), listen).message == "Resource not found"

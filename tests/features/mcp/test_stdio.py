@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -18,7 +17,7 @@ import retentive
 from retentive.mcp.stdio import BugLog
 from support.command_line import RETENTIVE, environment
 from support.http_api import serving
-from support.mcp_clients import MODES, connected, reply_of
+from support.mcp_clients import MODES, connected, replies, result_of
 from support.modules import run as run_code
 
 from .steps import A, use_every_tool
@@ -32,11 +31,7 @@ def parameters(directory: Path, *arguments: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("mode", [MODES[0], pytest.param(MODES[1], marks=pytest.mark.long)])
 def test_a_process_serves_every_tool(tmp_path: Path, mode: str) -> None:
-    async def run() -> None:
-        async with Client(parameters(tmp_path), mode=mode) as client:
-            await use_every_tool(client)
-
-    asyncio.run(run())
+    result_of(Client(parameters(tmp_path), mode=mode), use_every_tool)
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         assert {str(version.actor) for version in opened.store().versions()} == {"user:ann"}
 
@@ -47,15 +42,10 @@ def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
     path = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(path) as opened, serving(opened) as api, retentive.open(api.url, api_key=api.key) as remote:
         store = remote.store()
-
-        async def run() -> list[tuple[str, bool]]:
-            async with connected(store, mode=mode) as client:
-                await use_every_tool(client)
-                meta = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
-                await reply_of(client, "memory_create", {"path": A, "file_text": "tea"})
-                return [await reply_of(client, "memory_undo", {}, meta=meta) for _ in range(2)]
-
-        assert asyncio.run(run()) == [(f"deleted {A}", False)] * 2
+        result_of(connected(store, mode=mode), use_every_tool)
+        store.create(A, "tea")
+        undo, meta = ("memory_undo", {}), {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
+        assert replies(connected(store, mode=mode), undo, undo, meta=meta) == [(f"deleted {A}", False)] * 2
         assert store.memories() == []
 
 

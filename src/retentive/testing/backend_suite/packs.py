@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -38,13 +39,13 @@ class PacksSuite(SuiteOpening):
         assert _answers(store) == before
 
     @pytest.mark.parametrize("removal", [blank, prune], ids=["redact", "prune"])
-    def test_packed_texts_are_removed(self, store: Opened, removal: object) -> None:
+    def test_packed_texts_are_removed(self, store: Opened, removal: Callable[[Opened, list[str]], None]) -> None:
         _write_history(store)
         pack(store, store_ids(store))
         texts = {version_id: store.version_text(version_id) for version_id in store_ids(store)}
         ids, second = store_ids(store), store.versions(path=B, oldest_first=True)[1].id
         for going in ([ids[10]], ids[20:22], [second], ids[30:120]):
-            _removal(store, going, removal)
+            removal(store, going)
             texts |= dict.fromkeys(going)
             assert {each: _text(store, each) for each in texts} == texts
         pack(store, store_ids(store))
@@ -113,11 +114,6 @@ def pack(store: Opened, ids: list[str]) -> None:
 
 def store_ids(store: Opened) -> list[str]:
     return [version.id for version in store.versions()]
-
-
-def _removal(store: Opened, ids: list[str], removal: object) -> None:
-    assert callable(removal)
-    removal(store, ids)
 
 
 def _text(store: Opened, version_id: str) -> bytes | None:

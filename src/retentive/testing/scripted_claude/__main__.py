@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,40 +41,31 @@ def parse(text: str) -> tuple[list[Script], dict[str, Any]]:
         raise ScriptError(f"the script is not JSON: {error}") from None
     if not isinstance(given, dict) or not given.keys() <= _OPTIONS:
         raise ScriptError(f"the script must be an object with the fields {', '.join(sorted(_OPTIONS))}")
-    scripts = _parsed("scripts", enumerate(_list(given.pop("scripts", []), "scripts")), _script)
-    faults = given.pop("faults", {})
-    if not isinstance(faults, dict) or not all(number.isdecimal() for number in faults):
-        raise ScriptError("faults must be an object whose fields are numbers of requests")
-    found = _parsed("faults", faults.items(), lambda fault, _: _tagged(fault, _FAULTS))
-    return scripts, {**given, "faults": dict(zip(map(int, faults), found, strict=True))}
+    scripts, faults, place = list[Script](), dict[int, Any](), "the script"
+    try:
+        for n, script in enumerate(_list(given.pop("scripts", []), "scripts")):
+            turns, place = list[Turn](), f"scripts[{n}]"
+            for m, turn in enumerate(_list(script["turns"], "turns")):
+                place = f"scripts[{n}].turns[{m}]"
+                turns.append(_turn(turn))
+            place = f"scripts[{n}]"
+            scripts.append(Script(**{**script, "turns": tuple(turns)}))
+        place = "faults"
+        for number, fault in given.pop("faults", {}).items():
+            place = f"faults[{number}]"
+            faults[int(number)] = _tagged(fault, _FAULTS)
+    except (TypeError, AttributeError, KeyError, ValueError) as error:
+        raise ScriptError(f"{place} is not as the documentation says: {error}") from None
+    return scripts, {**given, "faults": faults}
 
 
-def _parsed(name: str, items: Iterable[tuple[object, Any]], parse: Callable[[Any, str], Any]) -> list[Any]:
-    """Parse each item. An error names its place."""
-    found = []
-    for key, each in items:
-        place = f"{name}[{key}]"
-        try:
-            found.append(parse(each, place))
-        except (TypeError, AttributeError, KeyError, ValueError) as error:
-            if isinstance(error, ScriptError) and str(error).startswith(name):
-                raise
-            raise ScriptError(f"{place} is not as the documentation says: {error}") from None
-    return found
-
-
-def _list(given: object, place: str) -> list[Any]:
+def _list(given: object, name: str) -> list[Any]:
     if not isinstance(given, list):
-        raise ScriptError(f"{place} must be a list")
+        raise ScriptError(f"{name} must be a list")
     return given
 
 
-def _script(given: Any, place: str) -> Script:
-    turns = _parsed(f"{place}.turns", enumerate(_list(given.get("turns"), f"{place}.turns")), _turn)
-    return Script(**{**given, "turns": tuple(turns)})
-
-
-def _turn(given: Any, _place: str) -> Turn:
+def _turn(given: Any) -> Turn:
     """Parse a turn: a text, a list of blocks, or an object with the fields of `Turn`."""
     fields = given if isinstance(given, dict) else {"blocks": [given] if isinstance(given, str) else given}
     blocks = [each if isinstance(each, str) else _tagged(each, _BLOCKS) for each in _list(fields["blocks"], "blocks")]

@@ -37,7 +37,7 @@ class Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Connection)
         self.answer = answer
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), name="scripted-claude", daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), name="scripted-claude", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

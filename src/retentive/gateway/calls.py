@@ -77,7 +77,7 @@ class MemoryCalls:
                 kept = turn.answered(use, reply.text, is_error=reply.is_error)
                 if reply.code not in STORAGE_CODES:  # after those, the call may be run again
                     self._tried(partial(self._keep_call, kept, since))
-            found.append(replace(kept, block=use))
+            found.append(kept)
         return found
 
     def _run(self, turn: ModelTurn, use: dict[str, Any]) -> Reply:

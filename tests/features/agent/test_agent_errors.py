@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import anthropic
@@ -124,6 +125,15 @@ def test_a_malformed_response_can_be_asked_for_again(kind: str, name: str, store
     assert raised.value.retryable
     assert isinstance(asked.run()[-1], Finished)
     assert [block["role"] for block in asked.messages] == ["user", "assistant"]
+
+
+def test_a_connection_that_is_lost_after_the_response_does_not_matter(store: MemoryStore) -> None:
+    def ends() -> Iterator[bytes]:
+        yield streamed_text(FINE).encode()
+        raise httpx2.ReadError("reset")
+
+    with Api(httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=ends())).client() as client:
+        assert Agent(client, memory=store, stream=True).ask("Hello.").strip() == "Fine."
 
 
 @both

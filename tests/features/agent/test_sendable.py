@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import httpx2
@@ -66,3 +67,8 @@ def test_the_api_accepts_every_request(steps: list[Any]) -> None:
                     break
             saved = json.loads(json.dumps(agent.saved()))
     assert [exchange.reply for exchange in claude.requests if exchange.status != 200] == []
+    for exchange in claude.requests:
+        sent: Any = exchange.body
+        for one, after in pairwise(sent["messages"]):  # the scripted Claude does not check this rule
+            is_final = one["role"] == "assistant" and after["role"] == "user"
+            assert not (is_final and one["content"][-1]["type"] in {"thinking", "redacted_thinking"})

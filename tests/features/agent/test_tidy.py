@@ -228,6 +228,10 @@ def test_sessions_are_read(store: MemoryStore) -> None:
         assert "Mind the towns." in asked
         with pytest.raises(NotFound):
             tidied(store, claude, sessions=["none"])
+        for name in ("s1", "s2"):
+            store.create(f"/memories/{name}.md", "word " * 6_000, actor=f"session:{name}")
+        tidied(store, claude, sessions=["s1", "s2"])
+        assert 20_000 < len(str(claude.requests[-1].body["messages"][0])) < 22_000  # type: ignore[index]
 
 
 def test_transcripts_are_read(url: str) -> None:

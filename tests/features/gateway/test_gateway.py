@@ -119,7 +119,9 @@ def test_other_requests_pass_through_byte_for_byte(at: str, case: str) -> None:
 
 def test_other_routes_errors_and_headers_pass_through(at: str) -> None:
     with gateway("Hi.", at, faults={1: ErrorResponse(429, retry_after=7)}) as place:
-        response, body = send(place, asks(HELLO, tools=[TOOL]), anthropic_beta="context-management-2025-06-27")
+        named = {"connection": "x-hop", "x_hop": "1"}  # a header of this connection
+        response, body = send(place, asks(HELLO, tools=[TOOL]), anthropic_beta="context-management-2025-06-27", **named)
+        assert "x-hop" not in place.claude.requests[0].headers
         assert (response.status, response.headers["retry-after"]) == (429, "7")
         assert json.loads(body)["request_id"] == response.headers["request-id"]
         assert place.claude.requests[0].headers["anthropic-beta"] == "context-management-2025-06-27"
@@ -251,6 +253,14 @@ def test_a_call_that_is_erased_while_it_is_read_stays_erased(at: str, monkeypatc
         assert kept == []
 
 
+def test_a_call_that_is_erased_before_it_is_kept_stays_erased(at: str) -> None:
+    with gateway(Script((Turn((CREATE,)), "Done.")), at, on_call=lambda *_: place.store.history.erase(NOTES)) as place:
+        assert said(place.ask([HELLO])) == "Done."
+        assert (
+            place.api.place.opened.backend.read(place.store.id, lambda view: list(view.records("gateway.call"))) == []
+        )
+
+
 def test_old_records_are_removed_by_maintenance(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with gateway(Script((Turn((CREATE,)), "Done.")), f"sqlite:///{path}") as place:
@@ -269,7 +279,9 @@ def test_no_secret_and_no_text_of_an_encrypted_store_is_kept(tmp_path: Path) -> 
     def model(prompt: Prompt) -> Any:
         if prompt.calls:
             return f"Saved {prompt.calls[0].input['file_text']}"
-        return "The key is noted. ", Call({"command": "create", "path": NOTES, "file_text": f"cocoa {SECRET}\n"})
+        return f"The key {SECRET} is noted. ", Call(
+            {"command": "create", "path": NOTES, "file_text": f"cocoa {SECRET}\n"}
+        )
 
     with gateway(model, f"sqlite:///{tmp_path}/memory.db") as place:
         messages = conversation(place)
@@ -289,7 +301,9 @@ def test_what_a_key_may(at: str, caplog: pytest.LogCaptureFixture) -> None:
             assert send(place, body, x_retentive_key=key)[0].status == status
         for key, status in ((place.key, 200), (admin, 403), (reader, 403)):
             assert send(place, body, f"/{key}/v1/messages", x_retentive_key="")[0].status == status
-        assert send(place, body, "/../../v1/messages")[0].status == 404
+        for path in ("/../../v1/messages", "/%2E%2e/%2e./v1/messages"):
+            response, _ = send(place, body, path)
+            assert (response.status, "x-scripted-claude" in response.headers) == (404, False)
         assert not [line for line in caplog.text.splitlines() if place.key in line or "hello" in line]
         assert place.key.encode() not in place.api.get("/metrics").body
     limited = json.dumps([dict(each.headers) for each in place.claude.requests])

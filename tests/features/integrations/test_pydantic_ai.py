@@ -113,6 +113,22 @@ def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> No
             assert tool["input_schema"]["properties"].keys() == INPUT_SCHEMA["properties"].keys()
 
 
+class OtherModel(FunctionModel):
+    @classmethod
+    def supported_native_tools(cls) -> frozenset[type[AbstractNativeTool]]:
+        return frozenset()
+
+
+def test_each_step_of_a_run_may_use_the_same_ids(store: MemoryStore) -> None:
+    def play(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        number = sum(isinstance(message, ModelResponse) for message in messages)
+        return ModelResponse([ToolCallPart("memory", INSERTS[0], "call_0") if number < 2 else TextPart("Done.")])
+
+    store.create(A, "")
+    asyncio.run(Agent(OtherModel(play), capabilities=[MemoryCapability[None](store, actor="session:s")]).run("Hello"))
+    assert store.read(A).splitlines() == ["line 0"] * 2
+
+
 def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore) -> None:
     """The model has no built-in memory tool. The function tool gives the same replies."""
 
@@ -124,11 +140,6 @@ def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore)
         return ModelResponse(
             [ToolCallPart("memory", STORY[number]) if number < len(STORY) else TextPart("That is all.")]
         )
-
-    class OtherModel(FunctionModel):
-        @classmethod
-        def supported_native_tools(cls) -> frozenset[type[AbstractNativeTool]]:
-            return frozenset()
 
     agent = Agent(OtherModel(play), capabilities=[MemoryCapability[None](store)])
     parts = returns(asyncio.run(agent.run("Hello")).all_messages())

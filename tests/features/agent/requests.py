@@ -11,11 +11,6 @@ if TYPE_CHECKING:
 ASK: dict[str, Any] = {"model": "claude-sonnet-5-5", "max_tokens": 1024}
 HELLO: list[Any] = [{"role": "user", "content": "Remember that I like tea."}]
 TOOL: Any = {"type": "memory_20250818", "name": "memory"}
-READ: Any = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object", "properties": {}}}
-CONTEXT_BETA = "context-management-2025-06-27"
-COMPACT_BETA = "compact-2026-01-12"
-VERSION = {"anthropic-version": "2023-06-01"}
-CONTEXT = {"x-api-key": "key", "anthropic-beta": f"{CONTEXT_BETA},{COMPACT_BETA}", **VERSION}
 
 
 def assistant_call(command: str, tool_use_id: str = "t1") -> dict[str, Any]:
@@ -23,23 +18,13 @@ def assistant_call(command: str, tool_use_id: str = "t1") -> dict[str, Any]:
     return {"role": "assistant", "content": [call]}
 
 
-def result(content: object, tool_use_id: str = "t1", **more: object) -> dict[str, Any]:
-    block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, **more}
-    return {"role": "user", "content": [block]}
+def result(content: object, tool_use_id: str = "t1") -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": tool_use_id, "content": content}]}
 
 
-def post(
-    claude: ScriptedClaude,
-    *,
-    drop: tuple[str, ...] = (),
-    headers: object = None,
-    raw: bytes = b"",
-    **fields: object,
-) -> tuple[int, dict[str, Any]]:
-    """Send a request without the SDK and return the status and the body. The default request is valid."""
-    body: dict[str, Any] = {**ASK, "messages": HELLO, "tools": [TOOL], **fields}
-    sent = {name: value for name, value in body.items() if name not in drop}
-    given: Any = {"x-api-key": "key", "anthropic-version": "2023-06-01"} if headers is None else headers
-    claude.answer(given, raw or json.dumps(sent).encode())
+def post(claude: ScriptedClaude, messages: list[Any]) -> tuple[int, dict[str, Any]]:
+    """Send a request without the SDK and return the status and the body."""
+    body = {**ASK, "messages": messages, "tools": [TOOL]}
+    claude.answer({"x-api-key": "key", "anthropic-version": "2023-06-01"}, json.dumps(body).encode())
     exchange = claude.requests[-1]
     return exchange.status, dict(exchange.reply)

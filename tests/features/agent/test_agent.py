@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 
@@ -39,6 +38,7 @@ from retentive.testing.scripted_claude import (
     Turn,
     scripted_claude,
 )
+from support.fixed_api import Api, message, text
 
 from .runs import KINDS, LOOK, NOTE, STORY, TEA, client_of, play
 
@@ -245,19 +245,12 @@ def test_every_stop_reason_ends_a_run(stop: str, reason: str, store: MemoryStore
 
 def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
     """A paused turn of server tools is one run with one text. Its parts are sent back unchanged."""
-    part = {"type": "text", "text": "Searching."}
-    replies = [message([part], "pause_turn"), message([{"type": "text", "text": "Found."}], "end_turn")]
-    sent: list[Any] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        sent.append(json.loads(request.content))
-        return httpx2.Response(200, json=replies[len(sent) - 1])
-
-    with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+    api = Api(message([text("Searching.")], "pause_turn"), message([text("Found.")]))
+    with api.client() as client:
         agent = Agent(client, memory=store)
         finished = list(agent.run("Search."))[-1]
     assert finished == Finished("end_turn", "Searching.\n\nFound.", 2, 4)
-    assert sent[1]["messages"][1:] == [{"role": "assistant", "content": [part]}]
+    assert api.sent[1]["messages"][1:] == [{"role": "assistant", "content": [text("Searching.")]}]
     assert [turn["role"] for turn in agent.messages] == ["user", "assistant", "assistant"]
 
 
@@ -392,12 +385,6 @@ def test_an_abandoned_async_run_does_not_block_the_next(store: MemoryStore) -> N
 def test_a_run_needs_a_message_or_a_conversation(message: Any, server: ScriptedClaude, store: MemoryStore) -> None:
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=r"run\(\)"):
         list(Agent(client, memory=store).run(message))
-
-
-def message(content: list[dict[str, Any]], stop_reason: str) -> dict[str, Any]:
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_sequence": None}
-    return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
 
 
 PAY = {"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": "paid"}

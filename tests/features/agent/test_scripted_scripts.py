@@ -44,7 +44,7 @@ def test_a_failed_check_is_a_detailed_error(name: str) -> None:
     check, expected = CHECKS[name]
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}, check),)), Turn(("Fine.",))), "the script"))
     messages = [*HELLO, assistant_call("view"), result("yes, it is")]
-    status, reply = post(claude, messages=messages)
+    status, reply = post(claude, messages)
     message: str = reply["error"]["message"]
     assert (status, reply["type"], reply["error"]["type"]) == (400, "error", "invalid_request_error")
     assert message.startswith("[scripted Claude] script 'the script', turn 1: memory {")

@@ -97,7 +97,7 @@ class Agent(Conversation["Anthropic", Iterator[Event]]):
                 while not ended:
                     events, ended = sdk.stream_events(next(stream, None))
                     yield from events
-                with suppress(sdk.httpx2.TransportError):  # the response has ended; this lets the connection be reused
+                with suppress(sdk.TransportError):  # the response has ended; this lets the connection be reused
                     stream.until_done()
                 return parse_response(stream.current_message_snapshot)
 
@@ -168,7 +168,7 @@ class AsyncAgent(Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
                     events, ended = sdk.stream_events(await anext(stream, None))
                     for event in events:
                         yield event
-                with suppress(sdk.httpx2.TransportError):  # the response has ended; this lets the connection be reused
+                with suppress(sdk.TransportError):  # the response has ended; this lets the connection be reused
                     await stream.until_done()
                 yield parse_response(stream.current_message_snapshot)
 

@@ -22,6 +22,7 @@ from retentive.agent.conversation import malformed, replace_surrogates, to_json
 from retentive.agent.events import AgentError, Event, Text, block_event
 from retentive.errors import InvalidInput
 
+TransportError = httpx2.TransportError
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
 _STREAM_INTERRUPTED = "the response of the API was interrupted; call run() without a message to retry"
 _INTERRUPTED = "the connection to the API was interrupted; call run() without a message to retry"
@@ -50,7 +51,7 @@ def api_errors() -> Iterator[None]:
         yield
     except anthropic.AnthropicError as error:
         raise to_agent_error(error) from error
-    except (httpx2.TransportError, json.JSONDecodeError) as error:
+    except (TransportError, json.JSONDecodeError) as error:
         # While the SDK reads a stream, it does not wrap these exceptions. If a stream ends inside an event, its JSON is
         # invalid.
         raise _lost(_INTERRUPTED) from error

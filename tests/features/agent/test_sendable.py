@@ -50,7 +50,7 @@ def replies(steps: list[Any]) -> Iterator[Turn]:
 @settings(max_examples=sized(quick=30, long=1_000, full=10_000), deadline=None)
 @given(STEPS)
 def test_the_api_accepts_every_request(steps: list[Any]) -> None:
-    turns, saved = replies(steps), {}
+    turns, saved = replies(steps), dict[str, Any]()
     claude = ScriptedClaude(lambda _: next(turns, "Fine."))
 
     def answer(request: httpx2.Request) -> httpx2.Response:

@@ -249,16 +249,23 @@ def test_a_call_that_is_erased_while_it_is_read_stays_erased(at: str, monkeypatc
 
         monkeypatch.setattr(backend, "write", erase_before)
         place.ask(messages)
-        kept = backend.read(place.store.id, lambda view: list(view.records("gateway.call")))
-        assert kept == []
+        assert kept_calls(place) == []
 
 
 def test_a_call_that_is_erased_before_it_is_kept_stays_erased(at: str) -> None:
-    with gateway(Script((Turn((CREATE,)), "Done.")), at, on_call=lambda *_: place.store.history.erase(NOTES)) as place:
+    places = list[Place]()
+
+    def erase(*_: object) -> None:
+        places[0].store.history.erase(NOTES)
+
+    with gateway(Script((Turn((CREATE,)), "Done.")), at, on_call=erase) as place:
+        places.append(place)
         assert said(place.ask([HELLO])) == "Done."
-        assert (
-            place.api.place.opened.backend.read(place.store.id, lambda view: list(view.records("gateway.call"))) == []
-        )
+        assert kept_calls(place) == []
+
+
+def kept_calls(place: Place) -> list[tuple[str, str]]:
+    return place.api.place.opened.backend.read(place.store.id, lambda view: list(view.records("gateway.call")))
 
 
 def test_old_records_are_removed_by_maintenance(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
         store = remote.store()
         result_of(connected(store, mode=mode), use_every_tool)
         store.create(A, "tea")
-        undo, meta = ("memory_undo", {}), {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
+        undo: tuple[str, dict[str, str]] = ("memory_undo", {})
+        meta = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
         assert replies(connected(store, mode=mode), undo, undo, meta=meta) == [(f"deleted {A}", False)] * 2
         assert store.memories() == []
 

@@ -20,7 +20,7 @@ import httpx2
 from retentive.gateway.calls import UNAVAILABLE, MemoryCalls
 from retentive.gateway.records import KeptCall
 from retentive.gateway.transform import JsonObject, MessagesRequest
-from retentive.gateway.turns import ModelTurn, encoded, events_of, failed, usage_of, whole_reply
+from retentive.gateway.turns import MALFORMED, ModelTurn, encoded, events_of, failed, usage_of, whole_reply
 from retentive.gateway.upstream import Headers, Upstream, end_to_end, pieces_of, unreachable
 from retentive.server.errors import HttpError
 
@@ -144,7 +144,8 @@ class Loop:
             data = b"".join([piece async for piece in pieces_of(response.aiter_bytes())])
             try:
                 turn.message, turn.is_complete = dict(json.loads(data)), True
-            except (ValueError, TypeError):
+                turn.check()
+            except MALFORMED:
                 raise unreachable() from None
             return data
         if not self.client.has_begun:
@@ -153,7 +154,8 @@ class Loop:
         try:
             async for event in httpx2.EventSource(response, max_event_size=None):
                 await self._write(turn.take(json.loads(event.data)))
-        except (httpx2.HTTPError, LookupError, TypeError, ValueError):  # it broke off, or is not of the Messages API
+            turn.check()
+        except (httpx2.HTTPError, *MALFORMED):
             raise unreachable() from None
         return b""
 
@@ -208,7 +210,7 @@ class Loop:
             await self.client.forward(response)
             return
         event = failed(unreachable())
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(*MALFORMED):
             given: Any = json.loads(b"".join([piece async for piece in pieces_of(response.aiter_bytes())]))
             event = given if given["type"] == "error" else event
         await self.client.end(encoded([event]))

@@ -13,6 +13,9 @@ from retentive.gateway.transform import NAME, SERVER, JsonObject, is_memory, mas
 from retentive.server.errors import HttpError
 from retentive.values.text import digest
 
+MALFORMED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors by which a response of the API is found to be none of the Messages API."""
+
 
 def shown(call: KeptCall) -> JsonObject:
     """Return the result of a call as the client sees it."""
@@ -61,6 +64,11 @@ class ModelTurn:
     def goes_on(self) -> bool:
         """True if the gateway can answer all calls of the message, because the client has no call to answer."""
         return self.may_run and all(is_memory(block) for block in self.content if block.get("type") == "tool_use")
+
+    def check(self) -> None:
+        """Raise one of `MALFORMED` if the message has another form than the gateway can use. Call it before `uses`."""
+        whole_reply([(self, ()), (self, ())])
+        dict.keys(self.message.get("container") or {})
 
     def for_client(self, block: JsonObject) -> JsonObject:
         """Return a block as the client sees it: a memory call as the call of an MCP server."""

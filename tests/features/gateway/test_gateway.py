@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse
@@ -422,6 +423,36 @@ def test_half_a_surrogate_pair_fails_no_conversation(at: str, *, stream: bool) -
         first = place.ask([HELLO], stream=stream)
         assert said(place.ask([HELLO, {"role": "assistant", "content": first.content}, BYE], stream=stream)) == "Bye."
         place.claude.verify()
+
+
+USE: Any = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": VIEW.input}
+MALFORMED: dict[str, dict[str, Any]] = {
+    "no blocks": {"content": None},
+    "a text as a block": {"content": ["x"]},
+    "usage": {"content": [USE], "usage": [1]},
+    "a call without id": {"content": [{**USE, "id": 5}]},
+    "a call without input": {"content": [{name: value for name, value in USE.items() if name != "input"}]},
+    "iterations": {"content": [USE], "usage": {"iterations": 5}},
+    "a container": {"content": [USE], "container": "x"},
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "stream"), [*((case, False) for case in MALFORMED), *((case, True) for case in list(MALFORMED)[3:])]
+)
+def test_a_malformed_message_of_the_api_is_an_error_and_runs_no_call(at: str, case: str, *, stream: bool) -> None:
+    with gateway("Hi.", at) as place:
+        answer = place.claude.answer
+
+        def malformed(headers: Any, data: bytes) -> Any:
+            exchange = answer(headers, data)
+            return replace(exchange, reply={**exchange.reply, "stop_reason": "tool_use", **MALFORMED[case]})
+
+        place.claude._site.answer = malformed
+        response, body = send(place, asks(HELLO, tools=[TOOL], stream=stream))
+        assert b"the connection to the API failed" in body
+        assert b"mcp_tool_result" not in body
+        assert response.status == (200 if stream else 502)
 
 
 @pytest.mark.long

@@ -101,7 +101,7 @@ def archives(data: bytes) -> None:
 def exports(data: bytes) -> None:
     """An export that is accepted has the versions of its headers, and a backup too."""
     with suppress(RetentiveError):
-        archive = Archive(io.BytesIO(data), max_bytes=MAX_BYTES, max_text_bytes=MAX_BYTES)
+        archive = Archive(io.BytesIO(data))
         for header, lines in archive.stores([header.id for header in archive.headers]):
             assert sum(isinstance(line, Copied) for line in lines) == header.versions
 

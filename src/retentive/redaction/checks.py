@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Callable
 from itertools import pairwise
 
+from retentive.redaction.rules import data
+
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MARKS = re.compile("example|your[_-]|yourapi|yourtoken|yourkey|placeholder|redacted|dummy")
 _PREFIX = re.compile(r"^[A-Za-z]{2,12}[-_.]")
@@ -75,32 +77,7 @@ _SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
 _PUBLIC_ID = re.compile(r"(?:apikey|memstore|memver|mem|(?:srv|mcp)?toolu|msg|req|call|resp)_[0-9A-Za-z]+")
 _SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwort", re.IGNORECASE)
 
-# Words that are not values: states, types, placeholders.
-_NOT_VALUES_TEXT = """
-none null nil true false yes no on off na n/a tbd todo unset undefined default defaults empty blank missing
-required optional mandatory forbidden hidden visible unknown invalid incorrect wrong correct valid expired
-disabled enabled string str text varchar char bytes byte int integer number bool boolean object array any dict
-list map option optionalstring secret secrets password passwords passwd passphrase pass pwd pw mypassword
-my_password mypass mysecret yourpassword newpassword oldpassword userpassword user_password dbpassword token
-tokens key keys apikey credentials credential user username login admin test tests testing foo bar baz qux
-foobar example examples sample demo dummy fake changeme change-me change_me changethis changeit replaceme
-replace-me replace_me replace_with insert placeholder redacted removed masked censored secret123 password123?
-todo fixme here value values input prompt ask manual manually generated random same unchanged changed reset
-forgot forgotten hash hashed encrypted plaintext plain bcrypt argon2 scrypt md5 sha1 sha256 sha512 pbkdf2
-base64 utf-8 utf8 ascii hex json yaml vault keychain keyring keepass bitwarden 1password lastpass env
-environment stdin stdout stderr file path url stored kept see use using set not never always only must should
-may can will is are was the a an and or of in for to from by with on at as it this that your our my their his
-her its new old current next previous first last other strong weak good bad long short ok fine safe unsafe
-important private public internal external shared personal common basic bearer digest negotiate oauth oauth2
-jwt saml ldap kerberos self this cls args kwargs config settings options params data body request response
-event props state context ctx erforderlich notwendig unbekannt falsch richtig leer kein keine keins siehe
-geheim geändert vergessen abgelaufen gültig ungültig sicher requis obligatoire oublié inconnu aucun aucune
-vide voir expiré incorrecte invalide secrète error errors failed failure success warning info debug email
-e-mail mail phone name id uuid guid digit digits letters characters chars length minimum maximum mínimo
-rotation rotated protected authentication authorization credentials const let var function return async await
-export import type interface undefined nan void static final
-"""
-NOT_VALUES = frozenset(_NOT_VALUES_TEXT.split())
+NOT_VALUES = frozenset(data()["words"]["not_values"].split())
 _STANDS_FOR = re.compile(
     r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_][\w:]*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
     r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|&(?:#\w+|lt|gt|amp|quot|nbsp);?.*|vault:.*|@microsoft\.keyvault.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
@@ -115,12 +92,12 @@ def is_placeholder(value: str) -> bool:
     return not plain or plain in NOT_VALUES or len(set(plain)) == 1 or _STANDS_FOR.search(value) is not None
 
 
-def base62_crc32(text: str, *, digits: str = _BASE62) -> str:
+def base62_crc32(text: str) -> str:
     """Return the CRC-32 of a text as six characters in base 62. GitHub and npm tokens end with such a checksum."""
     number, checksum = zlib.crc32(text.encode()), ""
     while number:
         number, rest = divmod(number, 62)
-        checksum = digits[rest] + checksum
+        checksum = _BASE62[rest] + checksum
     return checksum.rjust(6, "0")
 
 

@@ -11,31 +11,8 @@ from retentive.redaction import checks
 from retentive.redaction.checks import CERTAIN, LIKELY, MAX_PASSWORD, NO
 from retentive.redaction.rules import Find, data, expanded, lowered
 
-# In lower case.
-PASSWORD_WORDS = (
-    "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "passwört", "mot de passe", "mots de passe",
-    "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "パスワード", "暗証番号", "パスフレーズ", "pin code",
-    "密码", "密碼", "口令", "contraseña", "contrasena", "clave de acceso", "clave wifi", "clave del wifi", "clave de la wifi",
-    "clave del router", "clave de la red", "senha", "wachtwoord", "psw", "pass phrase",
-    "pass code", "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code",
-    "netzwerkschlüssel", "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi",
-    "wlan schlüssel", "clé wifi", "clé wi-fi", "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète",
-    "phrase de passe", "shared secret", "preshared key", "pre-shared key", "gemeinsames geheimnis", "secret partagé",
-    "パスコード", "合言葉", "暗号化キー", "パス", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰", "пароль",
-    "пароля", "hasło", "lösenord", "adgangskode", "salasana", "parola d'ordine", "비밀번호", "암호",
-)  # fmt: skip
-SECRET_WORDS = (
-    "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "pat", "clé api", "clé d'api",
-    "clé d’api", "clé secrète", "clé d'accès", "access key", "access-key", "access_key", "accesskey", "auth key",
-    "auth_key", "authkey", "private_key", "privatekey", "private key", "secret key", "signing_key", "signing key",
-    "encryption_key", "encryption key", "encryptionkey", "master_key", "master key", "masterkey", "account_key",
-    "accountkey", "shared_key", "sharedkey", "shared key", "service_key", "admin_key", "app_key", "app key", "appkey",
-    "license_key", "licence_key", "license key", "deploy_key", "storage_key", "credential", "jeton", "geheimnis",
-    "zugriffsschlüssel", "zugangsschlüssel", "clef api", "clé de l'api", "clé de l’api", "clef secrète", "webhook_key",
-    "clé de chiffrement", "clé privée", "clé d’accès", "認証キー", "权杖", "權杖", "密匙", "apiキー", "api キー", "clave api",
-    "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "金鑰", "ключ api", "токен", "llave api",
-)  # fmt: skip
-SHORT_WORDS = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "pat"})  # these also occur inside other words
+_LISTS = data()["words"]
+PASSWORD_WORDS, SHORT_WORDS = frozenset(_LISTS["password"]), frozenset(_LISTS["short"])
 # Names, in lower case, of random values that are public or short-lived: `csrf_token`, `next_page_token`, `public_key`.
 NOT_SECRET = re.compile(
     r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
@@ -46,23 +23,9 @@ NOT_SECRET = re.compile(
     r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id"
 )
 
-# Suffixes of names that name a property of a password and not the password itself, such as `password_policy`.
-_NOT_A_VALUE_TEXT = """
-hash hashed hashes hasher hashing file files filename path paths dir length len min max minimum maximum policy
-policies url uri urls link endpoint host server type types name names id ids field fields label placeholder
-reset required count counts limit limits expiry expires expired expiration expire ttl age regex pattern rule
-rules validator validators validation manager store stores storage provider providers ref refs arn version
-versions algorithm strength hint prompt error errors message messages title text input inputs digest salt
-changed change lifetime duration encoder encoding format size index usage cost price budget bucket budgets
-issuer audience scope scopes last used seen needed class cls func function method handler callback enabled
-disabled less free protected based auth authentication generator complexity history attempts rotation mode
-kind mgr status state exists template env var variable variables column table map list set command cmd script
-permission permissions role roles app icon color style css button form page screen view dialog key_id keyid
-keyref secretref in out at date time timestamp created updated
-"""
-NOT_A_VALUE = frozenset(_NOT_A_VALUE_TEXT.split())
-WORDS = (*PASSWORD_WORDS, *SECRET_WORDS, "key", "schlüssel", "clé")
+NOT_A_VALUE = frozenset(_LISTS["properties"].split())
 _GENERIC = {"key", "schlüssel", "clé"}
+WORDS = {*PASSWORD_WORDS, *_LISTS["secret"], *_GENERIC}
 _SHORT_FOLLOWS = re.compile(r"s?[0-9]{0,2}(?![a-z0-9+/])")
 _PREFIX = re.compile(
     r"(?:^|[^a-z]|root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)\Z"

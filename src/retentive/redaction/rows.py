@@ -6,32 +6,19 @@ import re
 
 from retentive.redaction import checks
 from retentive.redaction.checks import CERTAIN, is_mixed
-from retentive.redaction.rules import Find
+from retentive.redaction.rules import Find, data
 
-TABLE_WORDS = (
-    "password", "passwd", "passwort", "kennwort", "passphrase", "pwd", "pass", "pw", "secret", "token", "api key",
-    "api-key", "api_key", "mot de passe", "mdp", "contraseña", "senha", "パスワード", "密码", "密碼", "口令",
-    "access key",
-    "access_key", "insert into",
-)  # fmt: skip
+_LISTS = data()["words"]
+TABLE_WORDS, SEED_WORDS = _LISTS["table"], _LISTS["seed"]
 _HEADING = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{'|'.join(TABLE_WORDS[:-1])})[\s\"'`*]*", re.IGNORECASE)
 _INSERT = re.compile(r"insert\s{1,9}into\s{1,9}[^()]{1,200}\(([^()]{1,2000})\)\s{0,9}values\s{0,9}", re.IGNORECASE)
 _ROW = re.compile(r"[\s,]{0,9}\(((?:[^()'\"]|'(?:[^'\n]|'')*'|\"[^\"\n]*\"|\([^()]{0,100}\)){0,4000})\)")
 _FIELD = re.compile(r"\s*(?:[NEe]?'((?:[^'\n]|'')*)'|\"([^\"\n]*)\"|([^,'\"]*))\s*(?:,|$)")
 _MAX_HEAD = 300  # characters
 
-SEED_WORDS = (
-    "seed", "mnemonic", "recovery", "wallet", "wiederherstellungs", "récupération", "助记词", "助記詞",
-    "シードフレーズ", "リカバリーフレーズ",
-)  # fmt: skip
 COOKIE_WORDS = ("cookie", "curl ")
 _SEED = re.compile(r"(?<![a-z])(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
 _SEED_CHARS = 500  # characters after the word in which a recovery phrase is searched
-# Ordinary words that are not in the word list of BIP-39.
-_NO_SEED = {
-    "the", "and", "for", "are", "was", "with", "your", "from", "has", "not", "but", "its", "our", "their", "which",
-    "were", "been", "should", "each", "per", "via", "see", "than", "them", "these", "those", "does",
-}  # fmt: skip
 _COOKIES = re.compile(r"cookies?[\"'\]]*[ ]?[:=,(]|curl[ ][^\n]{0,200}?(?:-b|--cookie)[ =]", re.IGNORECASE)
 _PAIR = re.compile(
     r"(?<![\w.-])[\w.-]{0,40}?(?:sess|sid|auth|token|remember|login|jwt)[\w.-]{0,40}[\"']?[ ]?[=:][ ]?[\"']?"
@@ -104,7 +91,7 @@ def find_seed(text: str, start: int, end: int) -> tuple[list[Find], int]:
     words = re.findall(r"[a-z]+", match[0])
     while len(words) > 12 and words[0] in {"phrase", "words", "word", "is", "seed", "mnemonic"}:
         words = words[1:]
-    if len(words) not in {12, 15, 18, 21, 24} or not _NO_SEED.isdisjoint(words):
+    if len(words) not in {12, 15, 18, 21, 24} or not set(words).isdisjoint(_LISTS["no_seed"]):
         return [], match.end()
     return [Find("seed_phrase", text.index(words[0], match.start()), match.end(), likely=True)], match.end()
 

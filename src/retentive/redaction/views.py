@@ -65,16 +65,17 @@ class View:
         return (at, at + 1) if end - begin == last - first else (first, last)
 
 
-def _view(pieces: Iterable[tuple[str, int, int]], *, gap: str = "") -> View:
-    """Return the view of pieces, each with its span in the original, and a `gap` between two."""
-    texts: list[str] = []
-    spans: list[tuple[int, int, int, int]] = []
+def _view(pieces: Iterable[tuple[str, int, int]]) -> View:
+    """Return the view of pieces, each with its span in the original. No match may cross a piece that is a joint."""
+    texts, spans, joints = list[str](), list[tuple[int, int, int, int]](), list[int]()
     size = 0
     for text, start, end in pieces:
+        if text == _JOINT:
+            joints.append(size)
         texts.append(text)
         spans.append((size, size + len(text), start, end))
-        size += len(text) + len(gap)
-    return View(gap.join(texts), spans, [])
+        size += len(text)
+    return View("".join(texts), spans, joints)
 
 
 def plain(text: str) -> tuple[str, View | None]:
@@ -94,7 +95,7 @@ def plain(text: str) -> tuple[str, View | None]:
 def decoded(text: str) -> View | None:
     """Decode the URL-encoded pieces and the base64 of a text, each on its own line. None if nothing is encoded."""
     pieces = sorted([*_unquoted(text), *_from_base64(text)], key=itemgetter(1))
-    return _view(pieces, gap="\n") if pieces else None
+    return _view(each for piece in pieces for each in (piece, ("\n", piece[2], piece[2]))) if pieces else None
 
 
 def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
@@ -213,29 +214,20 @@ def escaped_lines(text: str) -> list[Span]:
 
 def unescaped(text: str, parts: Iterable[Span]) -> View:
     """Undo the escapes in parts of a text, with a joint between two parts."""
-    texts: list[str] = []
-    pieces: list[tuple[int, int, int, int]] = []
-    joints: list[int] = []
-    size = 0
 
-    def add(piece: str, start: int, end: int) -> None:
-        nonlocal size
-        texts.append(piece)
-        pieces.append((size, size + len(piece), start, end))
-        size += len(piece)
+    def pieces() -> Iterator[tuple[str, int, int]]:
+        for number, (begin, stop) in enumerate(parts):
+            if number:
+                yield _JOINT, begin, begin
+            at = begin
+            for match in _ESCAPE.finditer(text, begin, stop):
+                if at < match.start():
+                    yield text[at : match.start()], at, match.start()
+                yield _char(match[0]), *match.span()
+                at = match.end()
+            yield text[at:stop], at, stop
 
-    for begin, stop in parts:
-        if texts:
-            joints.append(size)
-            add(_JOINT, begin, begin)
-        at = begin
-        for match in _ESCAPE.finditer(text, begin, stop):
-            if at < match.start():
-                add(text[at : match.start()], at, match.start())
-            add(_char(match[0]), *match.span())
-            at = match.end()
-        add(text[at:stop], at, stop)
-    return View("".join(texts), pieces, joints)
+    return _view(pieces())
 
 
 def _char(escape: str) -> str:

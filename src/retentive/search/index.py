@@ -230,7 +230,7 @@ class Corpora:
         kept = 0
         for corpus in sorted(corpora, key=attrgetter("last_used"), reverse=True):
             kept += corpus.index.size if corpus.index is not None else 0
-            if kept > MAX_KEPT_BYTES and corpus is not used and corpus.lock.acquire(blocking=False):
+            if kept > MAX_KEPT_BYTES and corpus.lock.acquire(blocking=False):
                 corpus.index = None
                 corpus.lock.release()
 

@@ -15,7 +15,7 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -80,17 +80,7 @@ def parse_literal(text: str, *, regex: bool = False, within: Iterable[str] = ())
     if regex:
         _compiled(text)
         return Literal(pattern=text, within=patterns)
-    terms: dict[bool, dict[str, None]] = {True: {}, False: {}}
-    for is_excluded, term in _terms(text):
-        terms[is_excluded][fold(term)] = None
-    if not terms[False]:
-        raise InvalidInput("the query has only excluded words; enter at least one word to find")
-    if len(terms[False]) + len(terms[True]) > MAX_WORDS:
-        raise InvalidInput(f"the query has more than {MAX_WORDS} words; put phrases in quotes")
-    return Literal(tuple(terms[False]), tuple(terms[True]), within=patterns)
-
-
-def _terms(text: str) -> Iterator[tuple[bool, str]]:
+    words, excluded = dict[str, None](), dict[str, None]()
     for minus, phrase, closing, behind, word in _TERM.findall(text):
         if word == "-":
             raise InvalidInput(
@@ -98,7 +88,12 @@ def _terms(text: str) -> Iterator[tuple[bool, str]]:
             )
         if not word and (not closing or behind or not phrase.strip() or "\n" in phrase):
             raise InvalidInput('a quoted phrase needs a word, no line break, and a closing " with a space behind it')
-        yield bool(minus), word or phrase
+        (excluded if minus else words)[fold(word or phrase)] = None
+    if not words:
+        raise InvalidInput("the query has only excluded words; enter at least one word to find")
+    if len(words) + len(excluded) > MAX_WORDS:
+        raise InvalidInput(f"the query has more than {MAX_WORDS} words; put phrases in quotes")
+    return Literal(tuple(words), tuple(excluded), within=patterns)
 
 
 def search_literal(query: Literal, documents: Iterable[Document], *, limit: int | None = None) -> Results:

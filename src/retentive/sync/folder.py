@@ -196,7 +196,7 @@ class Folder:
         The permissions of `old` are kept. A new file gets those of `like`, a file in the same directory.
         Raises `FileChanged` if `old` has changed since the scan, or if the new file exists already.
         """
-        name = _name_of(path) if old is None else old.name
+        name = name_of(path) if old is None else old.name
         data = text.encode()
         parent, last = os.path.split(name)
         with self._parent(parent, make=True) as directory:
@@ -242,7 +242,7 @@ class Folder:
 
     def rename(self, file: LocalFile, path: str) -> None:
         """Move a scanned file to another path. Raises `FileChanged` if the file is missing or the path is in use."""
-        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
+        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(name_of(path))
         with _as_changed(), self._parent(old_parent) as before, self._parent(parent, make=True) as after:
             rename_if_free(old, before, new, after)
             os.fsync(after)
@@ -256,7 +256,7 @@ class Folder:
 
     def has(self, path: str, text: str) -> bool:
         """Return whether the file at a path has this text."""
-        return self.content(_name_of(path)) == text.encode()
+        return self.content(name_of(path)) == text.encode()
 
     def mark(self, data: bytes) -> None:
         """Write `data` to the marker file `.retentive-sync`."""
@@ -488,7 +488,8 @@ def _free_name(prefix: str) -> str:
     return f"{prefix}{secrets.token_hex(8)}"
 
 
-def _name_of(path: str) -> str:
+def name_of(path: str) -> str:
+    """Return the path of a file, relative to the synchronised directory, for the path of its memory."""
     return path.removeprefix(f"{ROOT}/")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from retentive.storage.contract import Memory
-from retentive.sync.folder import LocalFile, Stamp
+from retentive.sync.folder import LocalFile, Stamp, name_of
 from retentive.values.paths import ROOT
 
 Act: TypeAlias = Literal[
@@ -229,5 +229,5 @@ def alike(bases: Mapping[str, Base], files: Files, memories: Memories, places: P
 
 
 def _prefixes(path: str) -> list[str]:
-    parts = path.removeprefix(f"{ROOT}/").split("/")
+    parts = name_of(path).split("/")
     return ["/".join(parts[: end + 1]) for end in range(len(parts))]

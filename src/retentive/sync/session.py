@@ -18,7 +18,7 @@ from retentive.errors import InvalidInput, NotFound, PermissionDenied, Retentive
 from retentive.mounts import StoreOrMounts, log_of, store_at, stores_of
 from retentive.storage.disk import expanded
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
-from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, refuse_nested
+from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, name_of, refuse_nested
 from retentive.sync.plan import ONE_STORE, Base, Files, Memories, Places, alike, plan
 from retentive.sync.state import SyncState, opened_state, save, state_folder
 from retentive.values.paths import ROOT
@@ -139,7 +139,7 @@ class SyncSession:
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
         most_bytes = max(each.max_memory_bytes or sys.maxsize for each in self.settings.values())  # 0 is no limit
         scan = self.folder.scan(known, {*bases, *listed}, ignored, most_bytes)
-        listed = {path: memory for path, memory in listed.items() if not is_ignored(_name(path), ignored)}
+        listed = {path: memory for path, memory in listed.items() if not is_ignored(name_of(path), ignored)}
         clash = alike(bases, scan.files, listed, self.places)
         folded = {path.casefold() for path in clash}  # a file with another spelling is not missing
         spelled = {path for path in bases if path not in scan.files and path.casefold() in folded}
@@ -259,15 +259,6 @@ def opened_folder(directory: str) -> Iterator[Folder]:
         folder.close()
 
 
-def sync_once(store: StoreOrMounts, directory: str, options: SyncOptions | None = None) -> SyncReport:
-    """Make a directory and a memory store, or mounts, the same, apart from differences that the returned report lists.
-
-    After a crash, call this function again.
-    """
-    with opened(store, directory, options) as session:
-        return session.run()
-
-
 def watch(session: SyncSession, hints: Iterable[bool], report: Callable[[SyncReport], None]) -> None:
     """Synchronise repeatedly until `hints` ends. Pass the result of each synchronisation to `report`.
 
@@ -340,7 +331,3 @@ def _key(outcome: SyncOutcome) -> tuple[str, ...]:
     Two different warnings never have the same key.
     """
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
-
-
-def _name(path: str) -> str:
-    return path.removeprefix(f"{ROOT}/")

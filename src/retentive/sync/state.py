@@ -81,9 +81,10 @@ def opened_state(
             " mounted and was not replaced. With --confirm-deletes, the directory is synchronised as a new one, and"
             " nothing is deleted"
         )
-    token = marked
-    if found is None or found.store_id != store_id or _is_copied(found, directory):
-        token = None  # the marker was written for another store, on another machine, or in the original directory
+    token = None  # the marker was written for another store, on another machine, or in a directory that still exists
+    if found is not None and found.store_id == store_id:
+        is_copy = found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER))
+        token = None if is_copy else marked
     with ExitStack() as stack:
         state = SyncState(token or secrets.token_hex(8), store_id, directory)
         if not dry:
@@ -141,11 +142,6 @@ def directories_of(states: str, store_id: str) -> list[str]:
     """Return the directories that this machine synchronises with a memory store, those that exist."""
     found = (each for each in _all(states) if store_id in {each.store_id, *each.mounts.values()})
     return [each.directory for each in found if os.path.isdir(each.directory)]
-
-
-def _is_copied(found: SyncState, directory: str) -> bool:
-    """Return whether a directory is a copy of another one, which still exists and has the same marker."""
-    return found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER))
 
 
 def _mark(folder: Folder) -> tuple[str | None, int]:

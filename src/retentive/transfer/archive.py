@@ -91,15 +91,13 @@ class Archive:
 
     `location` describes the hidden memory store with the records of the location. None if they are not in the archive.
 
-    Raises `Damaged` or `UnknownSchema`. Raises `TooLarge` if a text has more than `max_text_bytes`, or if the file has
-    more than `max_bytes` when decompressed.
+    Raises `Damaged` or `UnknownSchema`, and `TooLarge` if a text has more than `MAX_TEXT_BYTES`.
     """
 
-    def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int = MAX_TEXT_BYTES) -> None:
+    def __init__(self, raw: IO[bytes]) -> None:
         self.raw = raw
         headers = list[Header]()
-        self._max_text_bytes = max_text_bytes
-        tar, manifest = TarReader(raw, max_bytes=max_bytes), ""
+        tar, manifest = TarReader(raw), ""
         digests, inconsistent = dict[str, str](), list[Damaged]()
         for entry in tar.entries():
             if not digests and entry.name != ABOUT:
@@ -114,7 +112,7 @@ class Archive:
                 elif entry.name == ABOUT:
                     check_format(tar.data(_MAX_OTHER_BYTES))
                 else:
-                    headers.append(_check_lines(entry.name, self._lines(tar), max_text_bytes))
+                    headers.append(_check_lines(entry.name, _lines(tar)))
             except Damaged as error:  # raised below: if the entry was modified, the error says only this
                 inconsistent.append(error)
             while tar.data(CHUNK):
@@ -142,24 +140,25 @@ class Archive:
         wanted = {entry_of(header.id): header for header in known if header.id in store_ids}
         for entry in (tar := TarReader(self.raw)).entries():
             if entry.name in wanted:
-                lines = self._lines(tar)
+                lines = _lines(tar)
                 next(lines)
                 yield wanted[entry.name], lines
 
-    def _lines(self, tar: TarReader) -> Iterator[Line]:
-        """Yield the lines of the current entry. A line that is longer than the longest text allows is refused."""
-        parts, size = list[bytes](), 0
-        while data := tar.data(CHUNK):
-            *ends, rest = data.split(b"\n")
-            for end in ends:
-                yield parse_line(b"".join([*parts, end]))
-                parts, size = [], 0
-            parts.append(rest)
-            size += len(rest)
-            if size > 2 * self._max_text_bytes + _MAX_OTHER_BYTES:
-                raise TooLarge(f"the archive has a text of more than {self._max_text_bytes} bytes")
-        if size:
-            yield parse_line(b"".join(parts))
+
+def _lines(tar: TarReader) -> Iterator[Line]:
+    """Yield the lines of the current entry. A line that is longer than the longest text allows is refused."""
+    parts, size = list[bytes](), 0
+    while data := tar.data(CHUNK):
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            yield parse_line(b"".join([*parts, end]))
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > 2 * MAX_TEXT_BYTES + _MAX_OTHER_BYTES:
+            raise TooLarge(f"the archive has a text of more than {MAX_TEXT_BYTES} bytes")
+    if size:
+        yield parse_line(b"".join(parts))
 
 
 def _compare(digests: dict[str, str], manifest: str, padding: int, is_more: bool, size: int) -> None:
@@ -188,7 +187,7 @@ def entry_of(store_id: str) -> str:
     return f"stores/{store_id}.jsonl"
 
 
-def _check_lines(entry: str, lines: Iterator[Line], max_text_bytes: int) -> Header:
+def _check_lines(entry: str, lines: Iterator[Line]) -> Header:
     """Check the lines of one memory store, and return the first. Raises `Damaged`, and `TooLarge` for a long text."""
     header, last, has_records, count = next(lines, None), None, False, 0
     if not isinstance(header, Header):
@@ -201,7 +200,7 @@ def _check_lines(entry: str, lines: Iterator[Line], max_text_bytes: int) -> Head
         if isinstance(line, Header) or has_records:
             raise Damaged("the lines of a memory store are out of order")
         version = line.version
-        _check_version(header, last, line, max_text_bytes)
+        _check_version(header, last, line)
         if not is_absent(version):
             at[version.path] = version.id
             below.update(dict.fromkeys(ancestors(version.path), version.id))
@@ -220,7 +219,7 @@ def _check_lines(entry: str, lines: Iterator[Line], max_text_bytes: int) -> Head
     return header
 
 
-def _check_version(header: Header, last: Version | None, copied: Copied, max_text_bytes: int) -> None:
+def _check_version(header: Header, last: Version | None, copied: Copied) -> None:
     version, data = copied.version, copied.data
     is_later = last is None or (last.id < version.id and last.revision <= version.revision)
     recorded_us = time_in_id(version.id)  # a promoted version can be older
@@ -233,8 +232,8 @@ def _check_version(header: Header, last: Version | None, copied: Copied, max_tex
         raise Damaged(f"the text of version {version.id} is missing, or a deleted or redacted version has one")
     if data is None:
         return
-    if len(data) > max_text_bytes:
-        raise TooLarge(f"the archive has a text of more than {max_text_bytes} bytes")
+    if len(data) > MAX_TEXT_BYTES:
+        raise TooLarge(f"the archive has a text of more than {MAX_TEXT_BYTES} bytes")
     is_same = (version.size_bytes, version.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     if header.seal is None and not is_same:
         raise Damaged(f"the text of version {version.id} differs from its recorded hash")

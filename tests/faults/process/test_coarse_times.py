@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.sync.session import SyncOptions, sync_once
+from retentive.sync.session import SyncOptions, opened
 
 from .ext4 import disk, why_not
 
@@ -20,16 +20,21 @@ def test_an_edit_of_equal_size_in_the_same_second_is_synchronised(tmp_path: Path
     with disk(tmp_path, inode_bytes=128) as hardware, retentive.open("sqlite://") as place:
         path, options = hardware.mount_point / "notes" / "a.md", SyncOptions(states=str(tmp_path / "states"))
         path.parent.mkdir()
-        sync_once(place.store(), str(path.parent), options)
+
+        def sync() -> None:
+            with opened(place.store(), str(path.parent), options) as session:
+                session.run()
+
+        sync()
         for text in ("aaaa\n", "cccc\n", "eeee\n", "gggg\n"):  # again, if the second ended between the edits
             time.sleep(1.25 - time.time() % 1)  # a file that changed within 0.2 s may be incomplete
             path.write_text(text)
             before = path.stat()
-            sync_once(place.store(), str(path.parent), options)
+            sync()
             with path.open("r+") as file:
                 file.write(text.replace(text[0], chr(ord(text[0]) + 1)))
             after = path.stat()
-            sync_once(place.store(), str(path.parent), options)
+            sync()
             assert place.store().read("/memories/a.md") == path.read_text()
             if (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns):
                 break

@@ -69,13 +69,6 @@ def test_a_find_covers_exactly_the_value(text: str, kind: str, value: str) -> No
     assert values(text) == [(kind, value)]
 
 
-@pytest.mark.parametrize(
-    "text", ["pwd = 0x10", "token: 0x6B175474E89094C44Da98b954EedeAC495271d0F", "token=UserToken2Key"]
-)
-def test_numbers_addresses_and_names_are_kept(text: str) -> None:
-    assert values(text) == []
-
-
 def test_redacted_text_names_the_kinds_in_order_and_has_no_finds() -> None:
     text, kinds = redact("pw: hunter2x9\ncard 4539 1488 0343 6467\npw: hunter2x9\n", DETECTOR)
     assert text == "pw: [REDACTED:password]\ncard [REDACTED:payment_card]\npw: [REDACTED:password]\n"
@@ -128,11 +121,6 @@ def test_a_value_is_found_at_any_position_of_a_long_text(before: int) -> None:
         assert values(text) == [(kind, value)]
 
 
-def test_numbers_with_a_wrong_checksum_are_kept() -> None:
-    text = "4539 1488 0343 6468, DE89 3704 0044 0532 0130 01, 000-12-3456"
-    assert values(text) == []
-
-
 def test_overlapping_finds_become_one_of_the_most_specific_kind() -> None:
     token = github(Random(1))
     assert values(f"password: {token}") == [("github_token", token)]
@@ -174,7 +162,6 @@ def test_a_find_outside_the_text_is_refused(find: Find) -> None:
         Detector([], detectors=[lambda _text: [find]]).find("some text")
 
 
-card, iban = MAKE["card-visa"], MAKE["iban-DE"]
 KEY = "AKIAQYLPMN5HXRZW2TVB"
 ORDER = "4539148803436467"  # valid by Luhn, in a range of Visa
 SORTS = {
@@ -230,6 +217,10 @@ def test_the_example_of_a_vendor_is_certain(row: tuple[str, ...]) -> None:
         f"order {ORDER} was shipped",
         f"tracking number {ORDER}",
         "max_tokens=4096, next_page_token: aGVsbG8gd29ybGQgMTIzNA",
+        "4539 1488 0343 6468, DE89 3704 0044 0532 0130 01, 000-12-3456",  # wrong checksums
+        "pwd = 0x10",
+        "token: 0x6B175474E89094C44Da98b954EedeAC495271d0F",
+        "token=UserToken2Key",
     ],
 )
 def test_ordinary_text_has_no_find(text: str) -> None:

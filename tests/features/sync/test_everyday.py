@@ -13,9 +13,9 @@ import pytest
 
 import retentive
 from retentive import errors
-from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
+from retentive.sync.session import SyncOptions, SyncReport, opened, watch
 
-from .world import World
+from .world import World, sync_once
 
 MARK = "\ufeff"
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import retentive
 from retentive import MemoryStore, Mounts, errors
-from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
+from retentive.sync.session import SyncOptions, SyncReport, opened, watch
 
 NAMES = ("a.md", "b.md", "MEMORY.md", "notes/c.md", "notes/deep/d.md", "e.md")
 
@@ -152,6 +152,11 @@ class World:
             raise AssertionError(reports)
         for number in range(len(self.directories)):
             assert self.files(number) == self.memories()
+
+
+def sync_once(store: MemoryStore | Mounts, directory: str, options: SyncOptions) -> SyncReport:
+    with opened(store, directory, options) as session:
+        return session.run()
 
 
 def replaced_unseen(world: World, number: int, before: dict[str, str]) -> None:

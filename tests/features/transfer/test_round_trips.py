@@ -52,25 +52,34 @@ def test_any_history_survives_any_way(data: st.DataObject) -> None:
 
 def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expected: dict[str, object]) -> None:
     store = source.store()
-    export, backup = str(directory / f"e{suffix}"), str(directory / f"b{suffix}")
-    export_whole(store, export)
-    back_up(source.backend, backup)
-    with place(kind, directory / "import") as target:
-        with open_archive(export) as archive:
-            import_whole(archive, target.backend)
-        unrecorded = facts(store._core.backend, store.id, records=False)
-        assert facts(target.backend, store.id, records=False) == unrecorded
-        goes_on(target.store())
-    with place(kind, directory / "migrate") as target:
+    # An encrypted store stays encrypted in a backup, and the keys of the source open the restored store.
+    restored = "sealed memory" if store._core.info.seal else "memory"
+    for way, target_kind in (("export", kind), ("migrate", kind), ("backup", restored)):
+        with place(target_kind, directory / way) as target:
+            copy(way, source, target, directory, suffix)
+            if way == "export":
+                expected_here = facts(store._core.backend, store.id, records=False)
+                assert facts(target.backend, store.id, records=False) == expected_here
+            else:
+                assert facts(target.backend, store.id) == expected
+            goes_on(target.store())
+
+
+def copy(way: str, source: Retentive, target: Retentive, directory: Path, suffix: str = ".tar") -> None:
+    """Copy the store of a location to another one."""
+    if way == "migrate":
         migrate(source.backend, target.backend)
-        assert facts(target.backend, store.id) == expected
-        goes_on(target.store())
-    # An encrypted store stays encrypted, and the keys of the source open the restored store.
-    with place("sealed memory" if store._core.info.seal else "memory", directory / "restore") as target:
-        with open_archive(backup) as archive:
+        return
+    file = str(directory / f"{way}{suffix}")
+    if way == "export":
+        export_whole(source.store(), file)
+    else:
+        back_up(source.backend, file)
+    with open_archive(file) as archive:
+        if way == "export":
+            import_whole(archive, target.backend)
+        else:
             restore(archive, target.backend)
-        assert facts(target.backend, store.id) == expected
-        goes_on(target.store())
 
 
 def interrupt(_done: int, _total: int | None) -> None:
@@ -107,20 +116,13 @@ def test_no_copy_launders_a_planted_line(tmp_path: Path) -> None:
         store.create(path, "planted\n", actor="session:evil")
         for number in range(40):
             store.append(path, f"{number}\n", actor=f"session:{number}")
-        export_whole(store, str(tmp_path / "e.tar"))
-        back_up(source.backend, str(tmp_path / "b.tar"))
-        targets = [place("memory", tmp_path / name) for name in ("e.tar.d", "b.tar.d", "migrated")]
-        for name, opening in zip(("e.tar", "b.tar", None), targets, strict=True):
-            with opening as target:
-                if name is None:
-                    migrate(source.backend, target.backend)
-                else:
-                    with open_archive(str(tmp_path / name)) as archive:
-                        restore(archive, target.backend)
-                copy = target.store()
-                assert not copy.execute({"command": "view", "path": path}, actor="session:reader").is_error
-                copy.change_settings({"quarantine": ["session:evil"]})
-                assert copy.execute({"command": "view", "path": path}, actor="session:reader").code == "not_found"
+        for way in ("export", "backup", "migrate"):
+            with place("memory", tmp_path / way) as target:
+                copy(way, source, target, tmp_path)
+                there = target.store()
+                assert not there.execute({"command": "view", "path": path}, actor="session:reader").is_error
+                there.change_settings({"quarantine": ["session:evil"]})
+                assert there.execute({"command": "view", "path": path}, actor="session:reader").code == "not_found"
 
 
 PAIRS = list(zip(ELSEWHERE, [*ELSEWHERE[1:], ELSEWHERE[0]], strict=True))
@@ -220,22 +222,6 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive
         yield opened
 
 
-def copy(way: str, source: Retentive, target: Retentive, directory: Path) -> None:
-    if way == "migrate":
-        migrate(source.backend, target.backend)
-        return
-    file = str(directory / "copy.tar")
-    if way == "export":
-        export_whole(source.store(), file)
-    else:
-        back_up(source.backend, file)
-    with open_archive(file) as archive:
-        if way == "export":
-            import_whole(archive, target.backend)
-        else:
-            restore(archive, target.backend)
-
-
 @pytest.mark.parametrize("way", ["migrate", "export", "backup"])
 def test_a_history_with_gaps_is_copied(
     way: str, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
@@ -306,25 +292,20 @@ def test_a_resumed_migration_copies_gaps(
         assert found == expected
 
 
-@pytest.mark.parametrize("way", ["backup", "migration"])
+@pytest.mark.parametrize("way", ["backup", "migrate"])
 def test_a_copy_of_a_packed_store_is_packed_by_its_next_sweep(way: str, tmp_path: Path) -> None:
     """It has the same history. A copy carries texts, not packs."""
-    target, archive = tmp_path / "copy", str(tmp_path / "backup.tar.zst")
-    with place("sqlite", tmp_path) as opened, retentive.open(target, sweep=False) as other:
+    with place("sqlite", tmp_path) as opened, retentive.open(tmp_path / "copy", sweep=False) as other:
         store, lines = opened.store(), [f"line {number} of a long text" for number in range(500)]
         for number in range(60):
             lines[number * 7 % 500] = f"line {number} edited"
             store.write("/memories/a.md", "\n".join(lines))
         store.sweep()
+        copy(way, opened, other, tmp_path, ".tar.zst")
         if way == "backup":
-            back_up(opened.backend, archive)
-            with open_archive(archive) as found:
-                restore(found, other.backend)
-            assert Path(archive).stat().st_size < 20_000
-        else:
-            migrate(opened.backend, other.backend)
-        copy = other.store()
-        copy.sweep()
+            assert (tmp_path / "backup.tar.zst").stat().st_size < 20_000
+        copied = other.store()
+        copied.sweep()
         ids = [version.id for version in store.versions("/memories/a.md")]
-        assert [copy.version_text(each) for each in ids] == [store.version_text(each) for each in ids]
-        assert (other.backend.history_bytes(copy.id) or 0) < 30_000
+        assert [copied.version_text(each) for each in ids] == [store.version_text(each) for each in ids]
+        assert (other.backend.history_bytes(copied.id) or 0) < 30_000

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,7 +49,8 @@ _SLOW = ("tests/features/packages/", "tests/features/platforms/")  # single test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    said = "leave out the tests listed in this file, except faults and histories (`make check NAME=sample`)"
+    said = "leave out the tests listed in this file, except faults and histories, and half of the cases "
+    said += "(`make check NAME=sample`)"
     parser.addoption("--without", metavar="FILE", type=Path, help=said)
 
 
@@ -89,14 +91,17 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests marked `long` in the quick profile, and those of `--without`, and report their number.
+    """Deselect the tests marked `long` in the quick profile, and with `--without` those listed and half of the rest.
 
     The slowest tests come first, so that no process works long after the others have ended.
     """
     listed = config.getoption("without")
     known = set() if listed is None else set(listed.read_text("utf-8").splitlines())
-    left_out = [item for item in items if _is_left_out(item, known)]
-    items[:] = [item for item in items if not _is_left_out(item, known)]
+    kept = {item for item in items if not _is_left_out(item, known)}
+    if listed is not None:
+        kept = _half_of_the_cases(kept)
+    left_out = [item for item in items if item not in kept]
+    items[:] = [item for item in items if item in kept]
     items.sort(key=lambda item: not item.nodeid.startswith(_SLOW))
     config.hook.pytest_deselected(items=left_out)
 
@@ -113,6 +118,14 @@ def _is_left_out(item: pytest.Item, known: set[str]) -> bool:
     if item.get_closest_marker("long"):
         return not LONG
     return item.nodeid in known and not item.nodeid.startswith(_IN_BOTH)
+
+
+def _half_of_the_cases(items: set[pytest.Item]) -> set[pytest.Item]:
+    """Return half of the cases of each parametrized test, always the same ones, and at least one."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in sorted(items, key=lambda item: crc32(item.nodeid.encode())):
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {item for found in cases.values() for item in found[: (len(found) + 1) // 2]}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,7 +26,7 @@ from .client import FaultServer
 from .injector import KILLS
 from .packer import COUNT, EDITED, MEMORY, OTHER, OTHERS, REDACTED, STEPS, at, text_of, write
 
-MOMENTS = sized(quick=3, long=200, full=200)  # of each step
+MOMENTS = sized(quick=3, long=40, full=200)  # of each step
 ON_SERVERS = sized(quick=1, long=4, full=200)
 STEPS_HERE = (
     list(product(["sqlite", "directory", "sealed sqlite"], STEPS))

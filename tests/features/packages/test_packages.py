@@ -71,9 +71,9 @@ def test_the_sdist_contains_the_sources_of_a_wheel(built: Path) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_first_example_runs_with_only_the_wheel_installed(version: str, wheel: Path, tmp_path: Path) -> None:
     """The wheel is installed first without extras and then with the extra that the example needs."""
-    run(python(version), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    run(python(version), "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     programs = tmp_path / "venv" / "bin"
-    pip = (programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    pip = (sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet")
     run(*pip, wheel, cwd=tmp_path)
     assert run(programs / "retentive", "--version", cwd=tmp_path).startswith("retentive")
     said = run(programs / "python", "-W", "error", "-c", ALONE, cwd=tmp_path)

@@ -1,8 +1,8 @@
 """The long checks, by name: `make check NAME=sample`, or this file with names. All run in .venv; `frameworks` and
 `release` need other versions of packages, which they keep below it.
 
-sample         what CI runs after `make test`: half of the cases of each test of the long profile, without the tests
-               that `make test` has too, except faults and histories
+sample         what CI runs after `make test`: the cases of the same tests that it leaves out, and half of the cases of
+               all other tests of the long profile, with faults and histories
 long, full     all tests with all backends, more rounds and longer histories: some 20 minutes, and some hours
 drill          lose a server with everything on it, restore a backup, and go on with the same API keys
 frameworks     the integrations with Google ADK and Strands, which need older packages than the other frameworks do
@@ -75,7 +75,7 @@ def check(name: str) -> None:
             [*PYTEST, "--collect-only", "--quiet"], cwd=ROOT, capture_output=True, text=True, check=True
         )
         QUICK.write_text(listed.stdout)
-        tests(f"--without={QUICK}", RETENTIVE_PROFILE="long")
+        tests(f"--after={QUICK}", RETENTIVE_PROFILE="long")
     elif name in {"long", "full"}:
         tests(RETENTIVE_PROFILE=name)
     elif name == "frameworks":

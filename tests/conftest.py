@@ -49,9 +49,11 @@ _SLOW = ("tests/features/packages/", "tests/features/platforms/")  # single test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    said = "leave out the tests listed in this file, except faults and histories, and half of the cases "
+    said = "run a third of the cases of each parametrized test (`make test`)"
+    parser.addoption("--third", action="store_true", help=said)
+    said = "run the listed cases that --third leaves out, and half of all others and of faults and histories "
     said += "(`make check NAME=sample`)"
-    parser.addoption("--without", metavar="FILE", type=Path, help=said)
+    parser.addoption("--after", metavar="FILE", type=Path, help=said)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,17 +93,19 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests marked `long` in the quick profile, and with `--without` those listed and half of the rest.
+    """Deselect the tests marked `long` in the quick profile, and what `--third` and `--after` leave out.
 
     The slowest tests come first, so that no process works long after the others have ended.
     """
-    listed = config.getoption("without")
-    known = set() if listed is None else set(listed.read_text("utf-8").splitlines())
-    kept = {item for item in items if not _is_left_out(item, known)}
-    if listed is not None:
-        kept = _half_of_the_cases(kept)
-    left_out = [item for item in items if item not in kept]
-    items[:] = [item for item in items if item in kept]
+    kept = {item.nodeid for item in items if LONG or not item.get_closest_marker("long")}
+    if config.getoption("third"):
+        kept = _some_cases(kept, 3)
+    if config.getoption("after") is not None:
+        quick = set(config.getoption("after").read_text("utf-8").splitlines())
+        quick = {name for name in quick if not name.startswith(_IN_BOTH)}
+        kept = (kept & quick) - _some_cases(quick, 3) | _some_cases(kept - quick, 2)
+    left_out = [item for item in items if item.nodeid not in kept]
+    items[:] = [item for item in items if item.nodeid in kept]
     items.sort(key=lambda item: not item.nodeid.startswith(_SLOW))
     config.hook.pytest_deselected(items=left_out)
 
@@ -114,18 +118,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"SKIPPED {count}: {reason}")
 
 
-def _is_left_out(item: pytest.Item, known: set[str]) -> bool:
-    if item.get_closest_marker("long"):
-        return not LONG
-    return item.nodeid in known and not item.nodeid.startswith(_IN_BOTH)
-
-
-def _half_of_the_cases(items: set[pytest.Item]) -> set[pytest.Item]:
-    """Return half of the cases of each parametrized test, always the same ones, and at least one."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in sorted(items, key=lambda item: crc32(item.nodeid.encode())):
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {item for found in cases.values() for item in found[: (len(found) + 1) // 2]}
+def _some_cases(names: set[str], parts: int) -> set[str]:
+    """Return one of so many parts of the cases of each test, always the same ones, and at least one."""
+    tests: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (crc32(name.encode()), name)):
+        tests.setdefault(name.partition("[")[0], []).append(name)
+    return {name for cases in tests.values() for name in cases[: -(-len(cases) // parts)]}
 
 
 @pytest.fixture(scope="session", autouse=True)

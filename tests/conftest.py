@@ -25,7 +25,7 @@ from support.servers import MotoServer
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 _ALWAYS = settings(deadline=None, suppress_health_check=_QUIET, print_blob=True, derandomize=not FULL)
-settings.register_profile("quick", _ALWAYS, max_examples=25, stateful_step_count=25)
+settings.register_profile("quick", _ALWAYS, max_examples=15, stateful_step_count=20)
 settings.register_profile("long", _ALWAYS, max_examples=150, stateful_step_count=50)
 settings.register_profile("full", _ALWAYS, max_examples=500, stateful_step_count=60)
 settings.load_profile(PROFILE)

@@ -94,6 +94,7 @@ class TestMariadb(PlacedSuite):
     kind = "mariadb"
 
 
+@pytest.mark.long
 class TestObjectsInMemory(ObjectsSuite):
     def place(self, directory: Path) -> str:
         return f"memory://{name_of(directory)}"
@@ -122,6 +123,7 @@ class TestSealedSqlite(SealedSuite):
     kind = "sqlite"
 
 
+@pytest.mark.long
 class TestSealedDirectory(SealedSuite):
     kind = "directory"
 

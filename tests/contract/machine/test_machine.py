@@ -247,9 +247,9 @@ class AllBackends(LocalBackends):
 
 TestLocalBackends = pytest.mark.timeout(1_800)(LocalBackends.TestCase)
 TestLocalBackends.settings = settings(
-    max_examples=sized(quick=10, long=40, full=200), stateful_step_count=60 if LONG else 30
+    max_examples=sized(quick=5, long=40, full=200), stateful_step_count=60 if LONG else 30
 )
 TestAllBackends = pytest.mark.timeout(1_800)(AllBackends.TestCase)
 TestAllBackends.settings = settings(
-    max_examples=sized(quick=3, long=6, full=20), stateful_step_count=40 if LONG else 20
+    max_examples=sized(quick=2, long=6, full=20), stateful_step_count=40 if LONG else 20
 )

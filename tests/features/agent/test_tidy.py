@@ -25,6 +25,7 @@ from retentive.claude_agent import TranscriptStore
 from retentive.errors import NotFound, Unavailable
 from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
 from support.command_line import here
+from support.profiles import sized
 from support.waiting import until
 
 LOCK = ".consolidate-lock"
@@ -136,7 +137,7 @@ def killed_at(event_number: int, url: str, server_url: str) -> None:
 
 
 def test_a_kill_at_every_step_loses_nothing(tmp_path: Path, claude: ScriptedClaude) -> None:
-    numbers = iter(range(1, 100))
+    numbers = iter(range(1, 100, sized(quick=4, long=1, full=1)))
     while True:
         number = next(numbers)
         url = f"sqlite:///{tmp_path}/{number}.db"

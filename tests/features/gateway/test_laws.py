@@ -177,7 +177,7 @@ def test_usage_is_that_of_the_last_turn_and_of_all(given: list[Any]) -> None:
         ]
 
 
-@settings(max_examples=sized(quick=10, long=150, full=500))
+@settings(max_examples=sized(quick=5, long=150, full=500))
 @given(st.dictionaries(TEXTS, JSON), st.sampled_from([None, 1, 3]), st.booleans())
 def test_other_fields_keep_their_bytes(others: dict[str, Any], indent: int | None, ascii_only: bool) -> None:
     tools = [{"name": "search", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}]

@@ -170,4 +170,4 @@ class Reviewed(RuleBasedStateMachine):
 
 
 TestReviewed = Reviewed.TestCase
-TestReviewed.settings = settings(max_examples=sized(quick=8, long=40, full=100), stateful_step_count=40 if LONG else 20)
+TestReviewed.settings = settings(max_examples=sized(quick=4, long=40, full=100), stateful_step_count=40 if LONG else 20)

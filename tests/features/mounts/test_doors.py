@@ -297,7 +297,8 @@ def test_a_change_in_a_mounted_store_is_told(api: Api, kind: str) -> None:
         assert asyncio.run(run()) == [f"memory://mine-{kind}/team/style.md"]
 
 
-@pytest.mark.parametrize("where", some(["on both", "here", "on a server"], 3))
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["on both", "here", "on a server"])
 def test_a_process_serves_mounts(tmp_path: Path, expected: Replies, where: str) -> None:
     """`retentive mcp --mount` at a location, at the URL of a server, and of one store here and others there."""
     path = f"sqlite:///{tmp_path}/memory.db"

@@ -141,4 +141,4 @@ def _with_directories_above(point: str) -> set[str]:
 
 
 TestOneTree = pytest.mark.timeout(900)(OneTree.TestCase)
-TestOneTree.settings = settings(max_examples=sized(quick=8, long=40, full=150), stateful_step_count=40 if LONG else 25)
+TestOneTree.settings = settings(max_examples=sized(quick=4, long=40, full=150), stateful_step_count=40 if LONG else 25)

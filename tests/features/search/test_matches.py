@@ -54,7 +54,7 @@ def place() -> Iterator[retentive.Retentive]:
         yield opened
 
 
-@settings(max_examples=sized(quick=40, long=300, full=2_000))
+@settings(max_examples=sized(quick=15, long=300, full=2_000))
 @given(memories, queries)
 def test_a_memory_is_found_if_a_term_of_the_query_is_in_it(
     place: retentive.Retentive, texts: dict[str, str], query: str

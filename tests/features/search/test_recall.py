@@ -65,7 +65,7 @@ def test_the_block_has_the_best_lines_below_their_paths_and_headings(store: Memo
     assert str(store.recall("zebra")) == ""
 
 
-@settings(max_examples=sized(quick=40, long=400, full=2_000), deadline=None)
+@settings(max_examples=sized(quick=15, long=400, full=2_000), deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join), min_size=1, max_size=12),
     st.lists(st.sampled_from(WORDS[:6]), min_size=1, max_size=4).map(" ".join),

@@ -172,7 +172,7 @@ def check(words: Words) -> None:
             assert not search.is_exact or found == search.allowed, (who, search)
 
 
-@settings(max_examples=sized(quick=12, long=150, full=600))
+@settings(max_examples=sized(quick=6, long=150, full=600))
 @given(actions)
 def test_a_search_shows_only_what_the_actor_may_see(done: list[tuple[str, int]]) -> None:
     """The index follows all actions, since it is searched after each third of them."""

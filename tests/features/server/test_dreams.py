@@ -298,6 +298,7 @@ def status_of(call: Callable[[], BetaDream]) -> int:
     return 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_a_restart(tmp_path: Path, claude: ScriptedClaude, gate: Event, sent: signal.Signals) -> None:
     with running(tmp_path, claude, gate, **KEY) as world:

@@ -32,7 +32,7 @@ def count(event, _):
 import retentive.cli.app, retentive.sync.session
 sys.addaudithook(count)
 """
-KILLS = sized(quick=3, long=40, full=200)
+KILLS = sized(quick=1, long=40, full=200)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One conversation that runs on every backend, bare and encrypted, in every profile."""
+"""One conversation that runs on every backend, bare and encrypted, also in the quick profile."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_the_bill_of_materials_names_each_wheel_with_its_license(release: Path) 
 
 
 def test_wheels_and_sdist_run_in_empty_environments(release: Path, tmp_path: Path) -> None:
-    """The wheels install without an index, as in the image. The sdist installs by itself, as the wheel does elsewhere."""
+    """The wheels install without an index, as in the image. The sdist installs by itself."""
     (sdist,) = release.glob("*.tar.gz")
     extras = "crypto,guards,mariadb,mcp,objects,postgres,server"
     assert f"retentive[{extras}]" in (ROOT / "deploy" / "Containerfile").read_text("utf-8")

@@ -1,8 +1,8 @@
 """The long checks, by name: `make check NAME=sample`, or this file with names. All run in .venv; `frameworks` and
 `release` need other versions of packages, which they keep below it.
 
-sample         what CI runs after `make test`: the cases of the same tests that it leaves out, and half of the cases of
-               all other tests of the long profile, with faults and histories
+sample         what CI runs after `make test`: the cases of the same tests that it leaves out, and a third of the cases
+               of all other tests of the long profile, with faults and histories
 long, full     all tests with all backends, more rounds and longer histories: some 20 minutes, and some hours
 drill          lose a server with everything on it, restore a backup, and go on with the same API keys
 frameworks     the integrations with Google ADK and Strands, which need older packages than the other frameworks do

@@ -51,7 +51,7 @@ _SLOW = ("tests/features/packages/", "tests/features/platforms/")  # single test
 def pytest_addoption(parser: pytest.Parser) -> None:
     said = "run a third of the cases of each parametrized test (`make test`)"
     parser.addoption("--third", action="store_true", help=said)
-    said = "run the listed cases that --third leaves out, and half of all others and of faults and histories "
+    said = "run the listed cases that --third leaves out, and a third of all others, with faults and histories "
     said += "(`make check NAME=sample`)"
     parser.addoption("--after", metavar="FILE", type=Path, help=said)
 
@@ -99,11 +99,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     kept = {item.nodeid for item in items if LONG or not item.get_closest_marker("long")}
     if config.getoption("third"):
-        kept = _some_cases(kept, 3)
+        kept = _third(kept)
     if config.getoption("after") is not None:
         quick = set(config.getoption("after").read_text("utf-8").splitlines())
         quick = {name for name in quick if not name.startswith(_IN_BOTH)}
-        kept = (kept & quick) - _some_cases(quick, 3) | _some_cases(kept - quick, 2)
+        kept = (kept & quick) - _third(quick) | _third(kept - quick)
     left_out = [item for item in items if item.nodeid not in kept]
     items[:] = [item for item in items if item.nodeid in kept]
     items.sort(key=lambda item: not item.nodeid.startswith(_SLOW))
@@ -118,12 +118,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"SKIPPED {count}: {reason}")
 
 
-def _some_cases(names: set[str], parts: int) -> set[str]:
-    """Return one of so many parts of the cases of each test, always the same ones, and at least one."""
+def _third(names: set[str]) -> set[str]:
+    """Return a third of the cases of each test, always the same ones, and at least one."""
     tests: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (crc32(name.encode()), name)):
         tests.setdefault(name.partition("[")[0], []).append(name)
-    return {name for cases in tests.values() for name in cases[: -(-len(cases) // parts)]}
+    return {name for cases in tests.values() for name in cases[: (len(cases) + 2) // 3]}
 
 
 @pytest.fixture(scope="session", autouse=True)

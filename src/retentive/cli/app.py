@@ -16,6 +16,7 @@ from click.exceptions import NoSuchCommand
 from retentive import __version__
 from retentive.cli import output
 from retentive.cli.exits import INTERRUPTED, TERMINATED, status_of
+from retentive.cli.location import without_keys
 from retentive.cli.options import asks_for_json, global_options, lacking
 from retentive.values.replies import Reply
 
@@ -234,7 +235,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         return ended[0] if ended else INTERRUPTED  # watchfiles turns any signal into that of Ctrl-C
     except click.ClickException as error:
-        vars(error)["message"] = output.without_keys(error.message)  # declared final
+        vars(error)["message"] = without_keys(error.message)  # declared final
         if asks_for_json(given):
             code = "invalid_input" if error.exit_code == status_of("invalid_input") else "error"
             output.write_line(output.to_json(Reply(f"Error: {error.format_message()}", is_error=True, code=code)))

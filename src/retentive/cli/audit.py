@@ -13,9 +13,9 @@ from retentive.audit.chain import versions_in
 from retentive.audit.reader import AnchorKey, Audit
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, naming
+from retentive.cli.location import Location, failure, naming
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import file_to_write, time_option
+from retentive.cli.parameters import file_to_write, flag, option, time_option
 from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
 from retentive.values.replies import Reply
@@ -23,7 +23,7 @@ from retentive.values.replies import Reply
 
 def _of(function: Callable[..., None]) -> Callable[..., None]:
     text = "The log of the location: sign-ins to the console. It is always on."
-    return click.option("--location", "of_location", is_flag=True, help=text)(function)
+    return flag("--location", "of_location", text)(function)
 
 
 @contextmanager
@@ -46,14 +46,14 @@ def audit() -> None:
 
 
 @command("verify", group=audit, json="Print a JSON object.")
-@click.option(
+@option(
     "--expect",
-    metavar="SEQ:HASH",
+    "SEQ:HASH",
+    "Head of the log from an earlier report; the log must still contain it. May be repeated.",
     multiple=True,
-    help="Head of the log from an earlier report; the log must still contain it. May be repeated.",
 )
-@click.option("--anchor", metavar="FILE", help="Compare the log and all versions with the anchors in FILE.")
-@click.option("--key", metavar="FILE", help="With --anchor: the key that signed the anchors.")
+@option("--anchor", "FILE", "Compare the log and all versions with the anchors in FILE.")
+@option("--key", "FILE", "With --anchor: the key that signed the anchors.")
 @_of
 def verify(
     location: Location, *, of_location: bool, expect: tuple[str, ...], anchor: str | None, key: str | None
@@ -88,8 +88,8 @@ def verify(
 
 @command("anchor", group=audit, json="Print a JSON list: an object for each log that changed.")
 @click.argument("file", callback=file_to_write)
-@click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `admin audit key`.")
-@click.option("--all", "of_all", is_flag=True, help="FILE is a directory: anchor each store with an audit log there.")
+@option("--key", "FILE", "The key that signs the anchor; see `admin audit key`.", required=True)
+@flag("--all", "of_all", "FILE is a directory: anchor each store with an audit log there.")
 def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
 
@@ -116,7 +116,7 @@ def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
             except RetentiveError as error:
                 if info is None:
                     raise
-                failed.append(output.failure(error))
+                failed.append(failure(error))
                 continue
             said = "Nothing changed since the last anchor."
             if made is not None:

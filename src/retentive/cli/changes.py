@@ -9,9 +9,9 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location
+from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location, failure
 from retentive.cli.options import command
-from retentive.cli.parameters import named, path_argument, text_options
+from retentive.cli.parameters import flag, named, option, path_argument, text_options
 from retentive.engine.handlers import run_command
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import Read
@@ -119,10 +119,10 @@ def _inside(old_path: str, new_path: str) -> str:
     return f"{new_path}{old_path.rstrip('/').rpartition('/')[2]}" if new_path.endswith("/") else new_path
 
 
-_version_option = click.option(
+_version_option = option(
     "--if-version",
-    metavar="ID",
-    help="Change nothing unless this is the newest version of the memory. '' means that the memory must not exist.",
+    "ID",
+    "Change nothing unless this is the newest version of the memory. '' means that the memory must not exist.",
 )
 
 
@@ -215,7 +215,7 @@ def insert(location: Location, path: str, line: int, text: str) -> None:
 @command(json=CHANGE)
 @path_argument("paths", metavar="PATH...", nargs=-1, required=True)
 @_version_option
-@click.option("-r", "-f", "_", is_flag=True, expose_value=False, help="Has no effect: directories are deleted anyway.")
+@flag("-r", "-f", "_", "Has no effect: directories are deleted anyway.", expose_value=False)
 def rm(location: Location, paths: Sequence[str], if_version: str | None) -> None:
     """Delete memories, or directories with everything below them.
 
@@ -231,7 +231,7 @@ def rm(location: Location, paths: Sequence[str], if_version: str | None) -> None
             try:
                 value = perform(store, "delete", if_version, path=path)
             except RetentiveError as error:  # an unknown id
-                value = result(output.failure(error), path, ())
+                value = result(failure(error), path, ())
             statuses.append(emit_result(value))
     raise click.exceptions.Exit(next(filter(None, statuses), 0))
 

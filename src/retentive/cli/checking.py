@@ -14,7 +14,7 @@ from retentive.cli import output
 from retentive.cli.exits import PROBLEMS
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
-from retentive.cli.parameters import absolute, decoded
+from retentive.cli.parameters import absolute, decoded, flag, option
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.files import replace_file
@@ -68,8 +68,8 @@ def _asked(
 
 @command(json='Print a JSON object: {"found", "total", "questions"}.')
 @click.argument("file", type=click.File("rb"))
-@click.option("--budget", type=int, metavar="TOKENS", help="Budget of each recall.  [default: as in FILE, or 400]")
-@click.option("--no-record", is_flag=True, help="Do not replace the record of the last run.")
+@option("--budget", "TOKENS", "Budget of each recall.  [default: as in FILE, or 400]", type=int)
+@flag("--no-record", "Do not replace the record of the last run.")
 def check(location: Location, file: BinaryIO, *, budget: int | None, no_record: bool) -> None:
     """Ask the questions in FILE, a TOML file, and report those whose answers are not found.
 

@@ -10,17 +10,17 @@ from retentive.cli import output
 from retentive.cli.exits import PROBLEMS
 from retentive.cli.location import Location
 from retentive.cli.options import command
-from retentive.cli.parameters import named, path_argument, path_option
+from retentive.cli.parameters import flag, named, option, path_argument, path_option
 from retentive.engine.citations import STALE, STATES
 from retentive.values.paths import ROOT
 
-_root = click.option("--root", metavar="DIR", default=".", help="Working copy with the cited files.")
+_root = option("--root", "DIR", "Working copy with the cited files.", default=".")
 
 
 @command(json='Print a JSON object: {"path", "version_id", "notes"}.')
 @path_argument("path")
 @click.argument("source")
-@click.option("--line", metavar="N", type=click.IntRange(min=1), help="Line that comes from SOURCE; default: all.")
+@option("--line", "N", "Line that comes from SOURCE; default: all.", type=click.IntRange(min=1))
 @_root
 def cite(location: Location, path: str, source: str, *, line: int | None, root: str) -> None:
     """Write into a memory that it comes from SOURCE: a file below DIR, or a memory, such as src/app.py#L10-L14."""
@@ -33,8 +33,8 @@ def cite(location: Location, path: str, source: str, *, line: int | None, root: 
 @command(json="Print a JSON list of citations.")
 @_root
 @path_option("--under", metavar="PATH", default=ROOT, help="Only this memory, or those below this directory.")
-@click.option("--dry-run", is_flag=True, help="Record nothing.")
-@click.option("--recorded", is_flag=True, help="Check no files; show the outcome of the last verification.")
+@flag("--dry-run", "Record nothing.")
+@flag("--recorded", "Check no files; show the outcome of the last verification.")
 def verify(location: Location, *, root: str, under: str, dry_run: bool, recorded: bool) -> None:
     """Compare what memories cite with the files below DIR, and with the cited memories.
 

@@ -12,7 +12,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.changes import CHANGE, end, perform, result
-from retentive.cli.location import Location
+from retentive.cli.location import Location, failure
 from retentive.cli.options import command
 from retentive.cli.parameters import decoded, named, path_argument
 from retentive.engine.handlers import ABSENT
@@ -52,7 +52,7 @@ def edit(location: Location, path: str) -> None:
     try:
         value = _edited(location, path, file, before, version_id)
     except RetentiveError as error:
-        value = result(output.failure(error), path, ())
+        value = result(failure(error), path, ())
     except BaseException:
         output.note(f"Your text is kept in {file}")
         raise

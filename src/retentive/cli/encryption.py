@@ -8,6 +8,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import Group, command
+from retentive.cli.parameters import flag
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
 from retentive.storage.sealed import rotation
@@ -37,7 +38,7 @@ def new(location: Location) -> None:
 
 
 @command("rotate", group=encryption, json="Print a JSON object of counts.")
-@click.option("--new", "add", is_flag=True, help="First add a new current key to the key file.")
+@flag("--new", "add", "First add a new current key to the key file.")
 def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
@@ -77,7 +78,7 @@ def status(location: Location) -> None:
 
 
 @command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@flag("--yes", "Do not ask for confirmation.")
 def destroy(location: Location, *, yes: bool) -> None:
     """Destroy the data key of the memory store given with --store. The memory store can then never be read again.
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-import click
-
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
+from retentive.cli.parameters import option
 from retentive.evidence import StoreEvidence, gather
 from retentive.transfer.files import new_file
 
 
 @command(json="Print the evidence as a JSON object (docs/security.md).")
-@click.option("--session", metavar="NAME", required=True, help="The actor session:NAME, and changes that name it.")
-@click.option("--html", metavar="FILE", help="Write the evidence to the new file FILE too, as a page to read or print.")
+@option("--session", "NAME", "The actor session:NAME, and changes that name it.", required=True)
+@option("--html", "FILE", "Write the evidence to the new file FILE too, as a page to read or print.")
 def evidence(location: Location, *, session: str, html: str | None) -> None:
     """Show what a session read in which version, what it changed, and who reviewed it.
 

@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 from retentive.cli import output
-from retentive.cli.location import Location
+from retentive.cli.location import Location, failure
 from retentive.cli.options import command
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.integrations.messages import run_block
@@ -31,7 +31,7 @@ def execute(location: Location) -> None:
             try:
                 answer: object = _answer(store, line)
             except RetentiveError as error:
-                answer = output.failure(error)
+                answer = failure(error)
             output.write_line(output.to_json(answer))
 
 

@@ -10,6 +10,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.options import command
+from retentive.cli.parameters import option
 from retentive.gateway.endpoint import Gateway, url_of
 from retentive.server.options import check_upstream
 from retentive.server.serve import serve_here
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @command("gateway")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8787, help="Port to listen on; 0 is any free one.")
-@click.option("--upstream", metavar="URL", default="https://api.anthropic.com", help="URL of the Messages API.")
+@option("--upstream", "URL", "URL of the Messages API.", default="https://api.anthropic.com")
 def gateway(location: Location, *, port: int, upstream: str) -> None:
     """Give the apps of this machine Claude's memory tool, until Ctrl-C: they only change the URL of the API.
 

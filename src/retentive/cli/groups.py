@@ -11,6 +11,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.options import Group, command
+from retentive.cli.parameters import option
 from retentive.cli.server import warnings_of
 from retentive.errors import NotFound
 from retentive.opening import Retentive
@@ -19,7 +20,7 @@ from retentive.storage.contract import DEFAULT_WORKSPACE
 from retentive.wire.people import GroupCreation, GroupObject, GroupUpdate
 
 _GRANT = re.compile(rf"(?P<role>{'|'.join(ROLES)}):(?P<stores>.+?)(?::(?P<paths>/memories.*))?")
-_WORKSPACE = click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the group.")
+_WORKSPACE = option("--workspace", "ID", "Workspace of the group.", default=DEFAULT_WORKSPACE)
 _MEMBER = "KIND:NAME, such as user:ann, service_account:ci-*, or group:NAME of an identity provider; may be repeated."
 _ROLE = "ROLE:STORES, or ROLE:STORES:PATHS such as write:team-*:/memories/notes; may be repeated."
 
@@ -70,8 +71,8 @@ def list_groups(location: Location, *, name: str | None, workspace: str) -> None
 
 @command("new", group=groups, json="Print a JSON object.")
 @click.argument("name")
-@click.option("--member", "members", metavar="MEMBER", multiple=True, help=_MEMBER)
-@click.option("--role", "roles", metavar="ROLE", multiple=True, help=_ROLE)
+@option("--member", "members", "MEMBER", _MEMBER, multiple=True)
+@option("--role", "roles", "ROLE", _ROLE, multiple=True)
 @_WORKSPACE
 def new(location: Location, *, name: str, members: Sequence[str], roles: Sequence[str], workspace: str) -> None:
     """Create a group.
@@ -87,12 +88,10 @@ def new(location: Location, *, name: str, members: Sequence[str], roles: Sequenc
 
 @command("set", group=groups, json="Print a JSON object.")
 @click.argument("name")
-@click.option("--add", metavar="MEMBER", multiple=True, help=f"Member to add: {_MEMBER}")
-@click.option("--remove", metavar="MEMBER", multiple=True, help="Member to remove; may be repeated.")
-@click.option("--role", metavar="ROLE", multiple=True, help=f"Role to give: {_ROLE}")
-@click.option(
-    "--no-role", metavar="ROLE", multiple=True, help="Role to take away, as `list` prints it; may be repeated."
-)
+@option("--add", "MEMBER", f"Member to add: {_MEMBER}", multiple=True)
+@option("--remove", "MEMBER", "Member to remove; may be repeated.", multiple=True)
+@option("--role", "ROLE", f"Role to give: {_ROLE}", multiple=True)
+@option("--no-role", "ROLE", "Role to take away, as `list` prints it; may be repeated.", multiple=True)
 @_WORKSPACE
 def change(location: Location, /, *, name: str, workspace: str, **given: Sequence[str]) -> None:
     """Add and remove members of a group, give and take away roles."""

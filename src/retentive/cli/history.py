@@ -14,7 +14,9 @@ from retentive.cli.options import command
 from retentive.cli.parameters import (
     Decorator,
     complete_paths,
+    flag,
     named,
+    option,
     path_argument,
     revision_option,
     revisions_and_path,
@@ -40,23 +42,23 @@ _GONE = "(redacted)"
 
 def actors_option(text: str) -> Decorator:
     """Return a decorator that adds the option `--by`, a pattern of actors."""
-    return click.option("--by", "--author", "whose", metavar="PATTERN", callback=user_by_default, help=text)
+    return option("--by", "--author", "whose", "PATTERN", text, callback=user_by_default)
 
 
 @command(json="Print a JSON list of versions; with -p, of changes with their differences.")
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
-@click.option("--oneline", is_flag=True, help="One line for each change.")
-@click.option("-p", "--patch", is_flag=True, help="Show the diff of each change, as `show` does.")
+@flag("--oneline", "One line for each change.")
+@flag("-p", "--patch", "Show the diff of each change, as `show` does.")
 @actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
 @time_option("--since", f"Only versions since this time: {TIMES}.")
 @time_option("--until", "Only versions up to this time.")
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
 @source_option
-@click.option("--session", metavar="PATTERN", help="Only versions of sessions that match.")
-@click.option("--integration", metavar="PATTERN", help="Only versions through matching integrations, such as messages.")
-@click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as password.")
+@option("--session", "PATTERN", "Only versions of sessions that match.")
+@option("--integration", "PATTERN", "Only versions through matching integrations, such as messages.")
+@option("--flag", "PATTERN", "Only versions with flags that match, such as password.")
 @trust_option
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
+@option("-n", "--limit", "N", "Only the newest N changes.", type=click.IntRange(min=0))
 def log(
     location: Location,
     what: tuple[str, ...],
@@ -187,7 +189,7 @@ def _head(value: dict[str, Any], made: Provenance) -> str:
 @revision_option("--since", "Compare with the state at a time or after a change; with --by: only changes since.")
 @revision_option("--until", "End the comparison then, instead of now; with --by: only changes until then.")
 @actors_option("Only changes by actors that match, such as session:*, or by the user with this name.")
-@click.option("--session", metavar="PATTERN", help="Only changes in sessions that match.")
+@option("--session", "PATTERN", "Only changes in sessions that match.")
 def diff(
     location: Location,
     what: tuple[str, ...],

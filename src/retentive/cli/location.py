@@ -24,6 +24,7 @@ from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
 from retentive.values.mounting import MountOption
 from retentive.values.paths import ROOT
+from retentive.values.replies import Reply
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
@@ -39,6 +40,10 @@ STORAGE_CODES = frozenset(
 """Codes of errors that concern the whole storage. The location is printed after the messages of these errors."""
 READ_ONLY_ADVICE = "`retentive settings` shows what may be changed, and `retentive trust list` shows hidden memories."
 
+_KEYS = re.compile(
+    r"\{\s*\"(?:current|keys)\"\s*:.*\}|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=(?![\w=])|(?<!\w)rtv_[0-9A-Za-z_-]{20,}"
+    r"|(?<=password=)[^\s&;'\"]+|(?<=pwd=)[^\s&;'\"]+"
+)
 _PLAIN = re.compile(
     r"[^:]*://(?:[^@/?#]*@)?(?P<host>(?:[^@/?#:\[\]]*|\[[^]@/?#]*\])(?::[0-9]*)?)(?P<path>(?:/[^@?#]*)?)(?:[?#][^@]*)?"
 )
@@ -273,6 +278,17 @@ _OPTIONS = {
     "pass its keys, or pass": "name its key file, or",
 }
 """What the messages of the library tell a Python program, and what they tell a person at the shell."""
+
+
+def without_keys(text: str) -> str:
+    """Mask what was passed in the wrong place: encryption keys, API keys of a server, and passwords of a database."""
+    return _KEYS.sub("…", text)
+
+
+def failure(error: RetentiveError) -> Reply:
+    """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
+    text = without_keys("\n".join([str(error), *getattr(error, "__notes__", [])]))
+    return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 
 def shown(url: str) -> str:

@@ -16,6 +16,7 @@ from retentive.cli import output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
+from retentive.cli.parameters import flag, option
 from retentive.doctor import Finding, check_location
 from retentive.history.scan import scan as scan_store
 from retentive.locations import open_backend
@@ -30,21 +31,11 @@ from retentive.transfer.restore import restore
 
 
 @command(json="Print a JSON list of objects: path, kinds, in_path, likely, damaged.")
-@click.option(
-    "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
-)
-@click.option(
-    "--history",
-    is_flag=True,
-    help="Scan older versions too; with --redact, redact whole versions that contain a value.",
-)
-@click.option("--likely", is_flag=True, help="With --redact: also remove values recognized only by their context.")
-@click.option(
-    "--allow",
-    is_flag=True,
-    help="Read a value from standard input, and print its entry for the setting sensitive_allow.",
-)
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation of --redact --history.")
+@flag("--redact", "Remove the values from the current texts. Older versions still have them.")
+@flag("--history", "Scan older versions too; with --redact, redact whole versions that contain a value.")
+@flag("--likely", "With --redact: also remove values recognized only by their context.")
+@flag("--allow", "Read a value from standard input, and print its entry for the setting sensitive_allow.")
+@flag("--yes", "Do not ask for confirmation of --redact --history.")
 def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool, yes: bool) -> None:
     """List the memories that contain sensitive values, with the kinds of these values. Never prints a value.
 
@@ -87,8 +78,8 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
 
 
 @command(json="Print a JSON object.")
-@click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
-@click.option("--accept-clock", is_flag=True, help="Trust the clock of this host even though it jumped ahead.")
+@flag("--dry-run", "Print the result without removing anything.")
+@flag("--accept-clock", "Trust the clock of this host even though it jumped ahead.")
 def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
@@ -138,8 +129,8 @@ def maintain(location: Location) -> None:
 
 
 @command(json="Print a JSON object with all findings.")
-@click.option("--repair", is_flag=True, help="Rebuild data that follows from other stored data, then check again.")
-@click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
+@flag("--repair", "Rebuild data that follows from other stored data, then check again.")
+@flag("--quick", "Skip the texts of older versions.")
 def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
@@ -217,12 +208,8 @@ def migrate(location: Location) -> None:
 
 
 @command(json="Print a JSON object.")
-@click.option(
-    "--days",
-    metavar="N",
-    type=click.IntRange(1, 36_600),
-    default=30,
-    help="Days of activity to count; the last day is today (UTC).",
+@option(
+    "--days", "N", "Days of activity to count; the last day is today (UTC).", type=click.IntRange(1, 36_600), default=30
 )
 def stats(location: Location, *, days: int) -> None:
     """Show the size and activity of a memory store.

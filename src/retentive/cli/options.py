@@ -12,8 +12,8 @@ import click
 from click.core import ParameterSource
 
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, pass_location
-from retentive.cli.output import FORMAT, emit, failure
+from retentive.cli.location import Location, failure, pass_location
+from retentive.cli.output import FORMAT, emit
 from retentive.cli.parameters import complete_stores, user_by_default
 from retentive.errors import RetentiveError
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION

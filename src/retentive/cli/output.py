@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from io import StringIO
 from typing import Any, TypeAlias
 from unicodedata import combining, east_asian_width
@@ -25,20 +25,13 @@ from unicodedata import combining, east_asian_width
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED
-from retentive.engine.citations import STALE
-from retentive.errors import RetentiveError
-from retentive.search.results import Results, Span, age
+from retentive.search.results import Span
 from retentive.storage.contract import Actor
 from retentive.values.diff import NO_NEWLINE, DiffLine, as_text
 from retentive.values.listing import counted, human_size
-from retentive.values.replies import Reply
 
 PROGRESS_DELAY_S = 0.5  # progress of quick work would only flicker
 FORMAT = "retentive.cli.format"  # key of the chosen format in `meta` of the click context
-_KEYS = re.compile(
-    r"\{\s*\"(?:current|keys)\"\s*:.*\}|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=(?![\w=])|(?<!\w)rtv_[0-9A-Za-z_-]{20,}"
-    r"|(?<=password=)[^\s&;'\"]+|(?<=pwd=)[^\s&;'\"]+"
-)
 _PERMANENT = "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."
 _BREAKS = re.compile(r"[\t\r\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -157,17 +150,6 @@ def attributes(value: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names or [each.name for each in fields(value)]}
 
 
-def without_keys(text: str) -> str:
-    """Mask what was passed in the wrong place: encryption keys, API keys of a server, and passwords of a database."""
-    return _KEYS.sub("…", text)
-
-
-def failure(error: RetentiveError) -> Reply:
-    """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
-    text = without_keys("\n".join([str(error), *getattr(error, "__notes__", [])]))
-    return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
-
-
 def note(text: str) -> None:
     """Print a line to standard error."""
     click.echo(harmless(text), err=True)
@@ -261,34 +243,6 @@ def diff(rows: Sequence[DiffLine]) -> Drawn:
         colour, sign = _DIFF.get(row.kind), row.row[: len(row.row) - len(row.text)]
         lines.append(coloured(sign, colour) + marked(row.text, row.marks, colour, colour))
         lines += [] if row.newline else [NO_NEWLINE]
-    return Drawn("".join(f"{each}\n" for each in lines))
-
-
-def hits(found: Results) -> Drawn:
-    """Return search results: each path with its matching lines below it, or a line for each of them in a pipe.
-
-    A memory of which only the path matches has one line, without a number and a text.
-    """
-    if not as_table():
-        rows = [
-            cells
-            for hit in found.hits
-            for cells in [(hit.path, str(each.line), each.text) for each in hit.snippets] or [(hit.path, "", "")]
-        ]
-        return Drawn("".join(f"{line(row)}\n" for row in rows))
-    lines, now = [], datetime.now(UTC)
-    for hit in found.hits:
-        stale = [hit.freshness] if hit.freshness in STALE else []
-        about = ", ".join([age(hit.updated_at, now), *([hit.actor] if hit.actor else []), *stale])
-        lines.append(f"{marked(hit.path, hit.path_spans, 'cyan')}  {coloured(harmless(about), 'bright_black')}")
-        above: tuple[str, ...] = ()
-        for snippet in hit.snippets:
-            if snippet.headings and snippet.headings != above:
-                lines.append(coloured(" " * 8 + harmless(" > ".join(snippet.headings)), "bright_black"))
-            above = snippet.headings
-            lines.append(f"{coloured(f'{snippet.line:6}', 'green')}  {marked(snippet.text, snippet.spans)}")
-        if hit.lines > len(hit.snippets):
-            lines.append(coloured(f"{hit.lines - len(hit.snippets)} more lines".rjust(8), "bright_black"))
     return Drawn("".join(f"{each}\n" for each in lines))
 
 

@@ -32,6 +32,18 @@ _AGO = re.compile(r"([0-9]{1,9})[ .](second|minute|hour|day|week)s?(?:[ .]ago)?"
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
+def flag(*words: str, **more: Any) -> Decorator:
+    """Return a decorator that adds an option without a value. The last of the words is its help."""
+    *names, text = words
+    return click.option(*names, is_flag=True, help=text, **more)
+
+
+def option(*words: str, **more: Any) -> Decorator:
+    """Return a decorator that adds an option with a value. The last words are the name of the value, and its help."""
+    *names, metavar, text = words
+    return click.option(*names, metavar=metavar, help=text, **more)
+
+
 def revision(text: str) -> Revision:
     """Parse the name of a revision, such as `r1234`, `HEAD~2` or `2h`. Raises `BadParameter` for an invalid name."""
     return _parsed(text, parse)
@@ -97,15 +109,15 @@ def _mounted(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
     ctx.obj = replace(ctx.obj if isinstance(ctx.obj, Location) else Location(), mounts=mounts)
 
 
-mount_option = click.option(
+mount_option = option(
     "--mount",
-    metavar="POINT=KEY[:ro]",
+    "POINT=KEY[:ro]",
+    "Show the memory store KEY at POINT, such as team=team:ro, where :ro is read-only. URL#KEY is one elsewhere."
+    " May be repeated.  [env var: RETENTIVE_MOUNTS, separated by spaces]",
     multiple=True,
     envvar=MOUNTS,
     expose_value=False,
     callback=_mounted,
-    help="Show the memory store KEY at POINT, such as team=team:ro, where :ro is read-only. URL#KEY is one elsewhere."
-    " May be repeated.  [env var: RETENTIVE_MOUNTS, separated by spaces]",
 )
 """Decorator that adds the option --mount to a command. Its value is in the `Location` of the command."""
 
@@ -200,9 +212,7 @@ def text_options(command: Callable[..., None]) -> Callable[..., None]:
     """
 
     @click.argument("text", required=False)
-    @click.option(
-        "--file", metavar="FILE", type=click.File("rb"), help="Read the text from this file; - is standard input."
-    )
+    @option("--file", "FILE", "Read the text from this file; - is standard input.", type=click.File("rb"))
     @wraps(command)
     def with_text(*args: Any, text: str | None, file: BinaryIO | None, **given: Any) -> None:
         if text is not None and file is not None:
@@ -234,7 +244,7 @@ def decoded(data: bytes) -> str:
     return text
 
 
-source_option = click.option("--source", metavar="PATTERN", help="Only with a source that matches, such as 'web:*'.")
+source_option = option("--source", "PATTERN", "Only with a source that matches, such as 'web:*'.")
 trust_option = click.option(
     "--trust", type=click.Choice(LEVELS), help="Only at this level of trust under the current settings."
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import click
@@ -11,11 +13,14 @@ from retentive.cli import output
 from retentive.cli.changes import MEMORIES, end, memory_object, result
 from retentive.cli.location import Location
 from retentive.cli.options import command
+from retentive.cli.output import Drawn, coloured, harmless, marked
 from retentive.cli.parameters import (
     absolute,
     complete_paths,
+    flag,
     line_range,
     named,
+    option,
     path_argument,
     path_option,
     revision,
@@ -23,12 +28,14 @@ from retentive.cli.parameters import (
     source_option,
     trust_option,
 )
+from retentive.engine.citations import STALE
 from retentive.engine.lists import list_memories, load
 from retentive.errors import NotFound
 from retentive.history.revisions import Revision
 from retentive.history.revisions import as_of as read_as_of
 from retentive.remote import remote_store
 from retentive.search.recall import LEAST_TOKENS
+from retentive.search.results import Results, age
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
@@ -40,7 +47,7 @@ _as_of_option = revision_option(
 
 @command(json=MEMORIES)
 @path_argument("path", default=ROOT)
-@click.option("-l", "--long", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
+@flag("-l", "--long", "is_long", "Show the times of the last change and the ids too.")
 @_as_of_option
 def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) -> None:
     """List all memories below PATH, with their sizes.
@@ -89,13 +96,7 @@ def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
 
 @command(json='Print one JSON object: {"text", "is_error", "code", "path"}.')
 @path_argument("path", default=ROOT)
-@click.option(
-    "--range",
-    "view_range",
-    metavar="A:B",
-    callback=line_range,
-    help="Show only these lines of a memory: 10:20, 10: or 10.",
-)
+@option("--range", "view_range", "A:B", "Show only these lines of a memory: 10:20, 10: or 10.", callback=line_range)
 def view(location: Location, path: str, *, view_range: tuple[int, int] | None) -> None:
     """Show a memory with line numbers, or list a directory.
 
@@ -127,20 +128,14 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
 @command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')
 @click.argument("query", nargs=-1, required=True)
 @path_option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
-@click.option(
-    "--path",
-    "paths",
-    metavar="PATTERN",
-    multiple=True,
-    help="Search only matching paths, such as '/memories/*/notes.md'.",
-)
+@option("--path", "paths", "PATTERN", "Search only matching paths, such as '/memories/*/notes.md'.", multiple=True)
 @source_option
 @trust_option
-@click.option("--all", "is_all", is_flag=True, help="Find memories that contain all words as written, newest first.")
-@click.option("--history", is_flag=True, help="Search all versions; show the first version with each text.")
-@click.option("--as-of", "at", metavar="REV", help="Search the memories as of a revision or time, such as 2d.")
-@click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
+@flag("--all", "is_all", "Find memories that contain all words as written, newest first.")
+@flag("--history", "Search all versions; show the first version with each text.")
+@option("--as-of", "at", "REV", "Search the memories as of a revision or time, such as 2d.")
+@flag("--regex", "QUERY is a regular expression (RE2), matched against each line.")
+@option("-n", "--limit", "N", "Show the first N.", type=click.IntRange(min=0), default=20)
 def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all: bool, **where: Any) -> None:
     """Find the memories that best match QUERY, which is a question or some words. Other forms of a word match too.
 
@@ -157,7 +152,7 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
     is_cut = len(found.hits) < found.total
     output.emit(
         found,
-        output.hits(found),
+        _hits(found),
         f"{output.counted(found.total, 'memory')}." if output.as_table() and not is_cut else "",
         rows="hits",
         notes=[
@@ -169,17 +164,44 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
     )
 
 
+def _hits(found: Results) -> Drawn:
+    """Return search results: each path with its matching lines below it, or a line for each of them in a pipe.
+
+    A memory of which only the path matches has one line, without a number and a text.
+    """
+    if not output.as_table():
+        rows = [
+            [(hit.path, str(each.line), each.text) for each in hit.snippets] or [(hit.path, "", "")]
+            for hit in found.hits
+        ]
+        return output.table(chain(*rows), ())
+    lines, now = [], datetime.now(UTC)
+    for hit in found.hits:
+        stale = [hit.freshness] if hit.freshness in STALE else []
+        about = ", ".join([age(hit.updated_at, now), *([hit.actor] if hit.actor else []), *stale])
+        lines.append(f"{marked(hit.path, hit.path_spans, 'cyan')}  {coloured(harmless(about), 'bright_black')}")
+        above: tuple[str, ...] = ()
+        for snippet in hit.snippets:
+            if snippet.headings and snippet.headings != above:
+                lines.append(coloured(" " * 8 + harmless(" > ".join(snippet.headings)), "bright_black"))
+            above = snippet.headings
+            lines.append(f"{coloured(f'{snippet.line:6}', 'green')}  {marked(snippet.text, snippet.spans)}")
+        if hit.lines > len(hit.snippets):
+            lines.append(coloured(f"{hit.lines - len(hit.snippets)} more lines".rjust(8), "bright_black"))
+    return Drawn("".join(f"{each}\n" for each in lines))
+
+
 @command(json='Print a JSON object: {"passages", "text", "tokens"}.')
 @click.argument("question", nargs=-1, required=True)
 @path_option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
-@click.option(
+@option(
     "--budget",
     "budget_tokens",
-    metavar="TOKENS",
+    "TOKENS",
+    "Print at most these.",
     type=click.IntRange(min=LEAST_TOKENS),
     default=400,
     show_default=True,
-    help="Print at most these.",
 )
 def recall(location: Location, /, question: tuple[str, ...], **given: Any) -> None:
     """Print the best lines of the best memories for QUESTION, for a prompt, within a budget of (estimated) tokens.

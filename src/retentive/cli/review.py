@@ -13,7 +13,16 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import complete_stores, mode_options, named, path_argument, path_option, user_by_default
+from retentive.cli.parameters import (
+    complete_stores,
+    flag,
+    mode_options,
+    named,
+    option,
+    path_argument,
+    path_option,
+    user_by_default,
+)
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.history.plan import Mode
 from retentive.review.session import DecisionOutcome, Proposal, Texts
@@ -33,15 +42,15 @@ def review() -> None:
     """
 
 
-_by = click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help="Only the proposals of this actor.")
-_session = click.option("--session", metavar="SESSION", help="Only the proposals made in this session.")
+_by = option("--by", "whose", "ACTOR", "Only the proposals of this actor.", callback=user_by_default)
+_session = option("--session", "SESSION", "Only the proposals made in this session.")
 
 
 def _chosen(function: Callable[..., None]) -> Callable[..., None]:
     """Decorator that adds the arguments and options which select proposals."""
 
     @click.argument("ids", nargs=-1, metavar="[ID]...")
-    @click.option("--all", "everything", is_flag=True, help="All proposals.")
+    @flag("--all", "everything", "All proposals.")
     @_by
     @_session
     @wraps(function)
@@ -56,7 +65,7 @@ def _chosen(function: Callable[..., None]) -> Callable[..., None]:
 @command("list", group=review, json="Print a JSON list.")
 @_by
 @_session
-@click.option("--decided", is_flag=True, help="The newest decisions instead, newest first.")
+@flag("--decided", "The newest decisions instead, newest first.")
 def list_proposals(location: Location, *, whose: str | None, session: str | None, decided: bool) -> None:
     """List proposed changes, oldest first.
 
@@ -159,7 +168,7 @@ def _object(proposal: Proposal) -> dict[str, Any]:
 
 @command(json='Print a JSON object: {"proposal_id", "path", "memories", "versions"}.')
 @path_argument("path")
-@click.option("--to", metavar="KEY", required=True, shell_complete=complete_stores, help="Key of the other store.")
+@option("--to", "KEY", "Key of the other store.", required=True, shell_complete=complete_stores)
 @path_option("--as", "new_path", metavar="PATH", help="Path there; default: the same.")
 def promote(location: Location, path: str, *, to: str, new_path: str | None) -> None:
     """Propose a memory, or all memories below a directory, to another memory store, with their history.

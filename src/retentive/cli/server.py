@@ -14,7 +14,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import mount_option
+from retentive.cli.parameters import flag, mount_option, option
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists
 from retentive.opening import Retentive
@@ -64,14 +64,14 @@ def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
             help=about["text"],
             **({"is_flag": True} if kind is bool else shape),
         )(function)
-    return click.option(
+    return option(
         "--config",
-        metavar="FILE",
+        "FILE",
+        "Configuration file (TOML).",
         envvar=CONFIG,
         is_eager=True,
         expose_value=False,
         callback=_configure,
-        help="Configuration file (TOML).",
     )(function)
 
 
@@ -107,7 +107,7 @@ def serve(location: Location, **given: Any) -> None:
 
 
 @command("console")
-@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
+@flag("--no-browser", "Print the address without opening a browser.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on; 0 is any free one.")
 def console(location: Location, *, no_browser: bool, port: int) -> None:
     """Serve the web console of a location until Ctrl-C, and open it in the browser.
@@ -147,7 +147,7 @@ def serve_console(
 
 
 @command("mcp")
-@click.option("--one-tool", is_flag=True, help="Offer one tool `memory` with all commands, instead of a tool for each.")
+@flag("--one-tool", "Offer one tool `memory` with all commands, instead of a tool for each.")
 @mount_option
 def mcp(location: Location, *, one_tool: bool) -> None:
     """Serve the memory store to an MCP client, on standard input and output.
@@ -167,9 +167,7 @@ def mcp(location: Location, *, one_tool: bool) -> None:
         stdio.serve(store, one_tool=one_tool)
 
 
-_workspace = click.option(
-    "--workspace", "workspace_id", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the sign-ins."
-)
+_workspace = option("--workspace", "workspace_id", "ID", "Workspace of the sign-ins.", default=DEFAULT_WORKSPACE)
 
 
 @click.group("keys", cls=Group, default="list")
@@ -191,24 +189,20 @@ def keys() -> None:
     default=DEFAULT_SCOPES,
     help="Permission of the key; may be repeated. admin includes all others.",
 )
-@click.option("--only-groups", is_flag=True, help="Give the key no permissions of its own, only those of its groups.")
-@click.option(
-    "--stores", metavar="PATTERN", multiple=True, help="Limit the key to this store id or key pattern; repeatable."
-)
-@click.option("--path", "paths", metavar="PATTERN", multiple=True, help=_PATHS)
-@click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may use; may be repeated.")
-@click.option("--principal", metavar="ACTOR", help="Actor of changes, such as user:ann.  [default: the key itself]")
-@click.option("--workspace", "workspace_id", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
-@click.option(
-    "--rate", "rate_limit", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]"
-)
+@flag("--only-groups", "Give the key no permissions of its own, only those of its groups.")
+@option("--stores", "PATTERN", "Limit the key to this store id or key pattern; repeatable.", multiple=True)
+@option("--path", "paths", "PATTERN", _PATHS, multiple=True)
+@option("--act-as", "PATTERN", "Actors that a request may use; may be repeated.", multiple=True)
+@option("--principal", "ACTOR", "Actor of changes, such as user:ann.  [default: the key itself]")
+@option("--workspace", "workspace_id", "ID", "Workspace of the key.", default=DEFAULT_WORKSPACE)
+@option("--rate", "rate_limit", "N/s", "Rate limit, such as 50/s or none.  [default: the server's limit]")
 @click.option(
     "--gateway-mode",
     type=click.Choice(["declared", "added"]),
     default="declared",
     help="Requests through the gateway: act if they declare the memory tool, or add it.",
 )
-@click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
+@option("--expires-in-days", "DAYS", "Days until the key expires.", type=click.IntRange(1, 36_500))
 def new(location: Location, /, *, name: str, expires_in_days: int | None, only_groups: bool, **given: Any) -> None:
     """Create an API key and print it. It is shown only once.
 
@@ -232,7 +226,8 @@ def new(location: Location, /, *, name: str, expires_in_days: int | None, only_g
 def warnings_of(found: Retentive, workspace_id: str, stores: Sequence[str]) -> list[str]:
     """Return what may be a typing error in the name of a workspace, or in patterns of its memory stores."""
     infos = found.stores()
-    known = {DEFAULT_WORKSPACE} | {each.workspace_id for each in (*infos, *KeyStore(found.records).all())}
+    known = {DEFAULT_WORKSPACE, *(each.workspace_id for each in infos)}
+    known |= {each.workspace_id for each in KeyStore(found.records).all()}
     if workspace_id not in known:
         return [f"the workspace {workspace_id!r} has no memory store and no key yet{closest(workspace_id, known)}"]
     return unmatched(stores, [each for each in infos if each.workspace_id == workspace_id and each.erased_at is None])

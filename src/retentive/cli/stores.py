@@ -12,7 +12,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import INTEGRATION, Location
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import Decorator
+from retentive.cli.parameters import Decorator, flag, option
 from retentive.errors import InvalidInput
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.values.settings import NAMES, describe
@@ -46,22 +46,22 @@ def _metadata(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ..
     return {name: value if equals else None for name, equals, value in (each.partition("=") for each in given)}
 
 
-_meta_option: Decorator = click.option(
+_meta_option: Decorator = option(
     "--meta",
     "metadata",
-    metavar="NAME=VALUE",
+    "NAME=VALUE",
+    "Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry.",
     multiple=True,
     callback=_metadata,
-    help="Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry.",
 )
-_workspace_option: Decorator = click.option(
-    "--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace in which the key is looked up."
+_workspace_option: Decorator = option(
+    "--workspace", "ID", "Workspace in which the key is looked up.", default=DEFAULT_WORKSPACE
 )
 
 
 @command("list", group=stores, json="Print a JSON list.")
-@click.option("--workspace", metavar="ID", help="Only the stores of this workspace.")
-@click.option("--archived", "only_archived", is_flag=True, help="Only archived stores.")
+@option("--workspace", "ID", "Only the stores of this workspace.")
+@flag("--archived", "only_archived", "Only archived stores.")
 def list_(location: Location, *, workspace: str | None, only_archived: bool) -> None:
     """List the memory stores, oldest first.
 
@@ -84,9 +84,9 @@ def list_(location: Location, *, workspace: str | None, only_archived: bool) -> 
 
 @command("create", group=stores, json=_JSON)
 @click.argument("name")
-@click.option("--description", metavar="TEXT", default="", help="What the store is for.")
+@option("--description", "TEXT", "What the store is for.", default="")
 @_meta_option
-@click.option("--key", metavar="KEY", help="Key of the store. If it is taken, the store with this key is printed.")
+@option("--key", "KEY", "Key of the store. If it is taken, the store with this key is printed.")
 @_workspace_option
 def create(location: Location, /, name: str, *, metadata: dict[str, str | None], **given: Any) -> None:
     """Create a memory store and print it. NAME is its display name; several stores may have the same name.
@@ -115,8 +115,8 @@ def show(location: Location, store: str, *, workspace: str) -> None:
 
 @command("update", group=stores, json=_JSON)
 @click.argument("store")
-@click.option("--name", metavar="TEXT", help="New display name.")
-@click.option("--description", metavar="TEXT", help="What the store is for.")
+@option("--name", "TEXT", "New display name.")
+@option("--description", "TEXT", "What the store is for.")
 @_meta_option
 @_workspace_option
 def update(location: Location, /, store: str, **given: Any) -> None:
@@ -173,7 +173,7 @@ def show_settings(location: Location) -> None:
 
 @command("set", group=settings, json="Print a JSON object of all settings after the change.")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE...")
-@click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
+@option("--unset", "NAME", "Reset this setting to its default. May be repeated.", multiple=True)
 def change(location: Location, changes: tuple[str, ...], *, unset: tuple[str, ...]) -> None:
     """Change settings, and print what changed. If one of them is invalid, no setting is changed.
 

@@ -12,7 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
-from retentive.cli.parameters import mount_option
+from retentive.cli.parameters import flag, mount_option, option
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
 from retentive.sync.session import (
@@ -34,17 +34,17 @@ _JSON = (
 
 @command(json=_JSON)
 @click.argument("directory")
-@click.option("--watch", "is_watching", is_flag=True, help="Keep synchronising until Ctrl-C.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
-@click.option("--status", "is_asking", is_flag=True, help="Print the state of the directory, and what would be done.")
-@click.option("--confirm-deletes", "confirmed", is_flag=True, help="Carry out changes that are held.")
-@click.option("--undo-held", "restoring", is_flag=True, help="Undo changes that are held.")
-@click.option(
+@flag("--watch", "is_watching", "Keep synchronising until Ctrl-C.")
+@flag("--dry-run", "Print what would be done, and change nothing.")
+@flag("--status", "is_asking", "Print the state of the directory, and what would be done.")
+@flag("--confirm-deletes", "confirmed", "Carry out changes that are held.")
+@flag("--undo-held", "restoring", "Undo changes that are held.")
+@option(
     "--ignore",
     "ignored",
-    metavar="PATTERN",
+    "PATTERN",
+    "Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
     multiple=True,
-    help="Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
 )
 @mount_option
 def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking: bool, **given: Any) -> None:

@@ -12,18 +12,15 @@ from retentive.agent.turns import MODEL
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.options import command
+from retentive.cli.parameters import option
 
 
 @command(json='Print a JSON object: {"actor", "proposals", "reason", "detail", "text", "tokens"}.')
-@click.option(
-    "--budget", "budget_tokens", type=click.IntRange(1), metavar="TOKENS", default=BUDGET_TOKENS, help="Most tokens."
-)
-@click.option(
-    "--max-deletions", type=click.IntRange(0), metavar="N", default=MAX_DELETIONS, help="Most memories to delete."
-)
-@click.option("--model", metavar="MODEL", default=MODEL, help="Model of the Claude API.")
-@click.option("--instructions", metavar="TEXT", default="", help="What to pay attention to.")
-@click.option("--session", "sessions", metavar="SESSION", multiple=True, help="A session to learn from; repeatable.")
+@option("--budget", "budget_tokens", "TOKENS", "Most tokens.", type=click.IntRange(1), default=BUDGET_TOKENS)
+@option("--max-deletions", "N", "Most memories to delete.", type=click.IntRange(0), default=MAX_DELETIONS)
+@option("--model", "MODEL", "Model of the Claude API.", default=MODEL)
+@option("--instructions", "TEXT", "What to pay attention to.", default="")
+@option("--session", "sessions", "SESSION", "A session to learn from; repeatable.", multiple=True)
 def tidy(location: Location, /, **options: Any) -> None:
     """Let Claude merge duplicates, correct stale facts, split and rename memories. You accept or refuse the result.
 

@@ -17,7 +17,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_keys, shown
 from retentive.cli.options import command
-from retentive.cli.parameters import complete_stores, file_to_write, path_option
+from retentive.cli.parameters import complete_stores, file_to_write, flag, option, path_option
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import location_exists, parse_location
 from retentive.opening import Keys
@@ -41,9 +41,7 @@ from retentive.values.records import SYSTEM_STORE
 
 _WHOLE = (".tar", *COMPRESSED, *OF_GZIP)
 _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
-_STORES = click.option(
-    "--store", "stores", metavar="KEY", shell_complete=complete_stores, multiple=True, help=_STORES_HELP
-)
+_STORES = option("--store", "stores", "KEY", _STORES_HELP, shell_complete=complete_stores, multiple=True)
 _WITH_LOCATION = click.option(
     "--without-keys",
     "with_location",
@@ -55,10 +53,8 @@ _WITH_LOCATION = click.option(
 
 @command(json="Print a JSON object.")
 @click.argument("dest", callback=file_to_write)
-@click.option("--digest", is_flag=True, help="Write a digest into DEST, a file such as CLAUDE.md or AGENTS.md.")
-@click.option(
-    "--budget", type=int, metavar="TOKENS", default=1_000, show_default=True, help="With --digest: at most these."
-)
+@flag("--digest", "Write a digest into DEST, a file such as CLAUDE.md or AGENTS.md.")
+@option("--budget", "TOKENS", "With --digest: at most these.", type=int, default=1_000, show_default=True)
 def export(location: Location, dest: str, *, digest: bool, budget: int) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
@@ -99,17 +95,11 @@ def export(location: Location, dest: str, *, digest: bool, budget: int) -> None:
 @command("import", json="Print a JSON object.")
 @click.argument("source")
 @path_option("--under", metavar="PATH", default=ROOT, help="Directory for the imported memories.")
-@click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
-@click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
+@flag("--overwrite", "Replace existing memories, which are kept by default.")
+@flag("--dry-run", "Print the result without importing anything.")
 @click.option("--from", "kind", type=click.Choice(list(FORMATS)), help="SOURCE is an export of another product.")
-@click.option(
-    "--whole",
-    is_flag=True,
-    help="SOURCE is an export file; import it as a new memory store with its ids, times and history.",
-)
-@click.option(
-    "--as", "key", metavar="KEY", help="With --whole: key of the new memory store.  [default: its original key]"
-)
+@flag("--whole", "SOURCE is an export file; import it as a new memory store with its ids, times and history.")
+@option("--as", "key", "KEY", "With --whole: key of the new memory store.  [default: its original key]")
 def import_(
     location: Location,
     source: str,
@@ -201,7 +191,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
 
 @command(json="Print a JSON object.")
 @click.argument("file", callback=file_to_write)
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="FILE is a directory: keep N backups in it.")
+@option("--keep", "N", "FILE is a directory: keep N backups in it.", type=click.IntRange(min=1))
 @_STORES
 @_WITH_LOCATION
 def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[str], with_location: bool) -> None:
@@ -286,8 +276,8 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str], with
 
 @command(json="Print a JSON object.")
 @click.argument("target", metavar="TO")
-@click.option("--from-keys", metavar="FILE", help="Key file of the location.")
-@click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
+@option("--from-keys", "FILE", "Key file of the location.")
+@option("--to-keys", "FILE", "Key file of TO; memory stores are encrypted there.")
 @_STORES
 @_WITH_LOCATION
 def migrate(

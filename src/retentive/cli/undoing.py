@@ -15,9 +15,11 @@ from retentive.cli.location import Location, no_store
 from retentive.cli.options import command
 from retentive.cli.parameters import (
     complete_paths,
+    flag,
     is_memory_id,
     mode_options,
     named,
+    option,
     path_argument,
     path_option,
     revision_option,
@@ -40,7 +42,7 @@ _DRY_RUN = "Print the changes without making them."
 @command(json=_OUTCOME_JSON)
 @path_argument("path")
 @revision_option("--to", "Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@flag("--dry-run", _DRY_RUN)
 @mode_options(
     force="Delete the memories that are in the way.", partial="Restore what can be restored, and list the rest."
 )
@@ -68,15 +70,15 @@ def restore(location: Location, path: str, *, to: Revision | None, dry_run: bool
 @command(json=_OUTCOME_JSON)
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 @actors_option("Undo all changes by actors that match, such as session:*, or by the user with this name.")
-@click.option("--session", metavar="ID", help="Undo all changes of a session.")
+@option("--session", "ID", "Undo all changes of a session.")
 @time_option("--since", f"With --by or --session: only changes since this time: {TIMES}.")
 @mode_options(
     merge="Keep later changes to the same memories if they are in other lines.",
     force="Undo later changes to the same memories too.",
     partial="Undo what --merge can undo, and list the rest.",
 )
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Undo the last change without asking.")
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Undo the last change without asking.")
 def undo(
     location: Location,
     what: tuple[str, ...],
@@ -187,7 +189,7 @@ _WORDS = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed"
 
 # -- removing permanently ------------------------------------------------------------------------------------------
 
-_YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
+_YES = flag("--yes", "Do not ask for confirmation. Required without a terminal.")
 _PENDING = (
     "Pending: another process is reading, so the log of the storage still has the removed bytes. After that process has"
     " ended, `retentive admin maintain` or the next removal clears them."
@@ -222,8 +224,8 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 
 @command(json='Print a JSON object: {"versions", "pending"}.')
 @path_argument("path", required=False)
-@click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
-@click.option("--reason", metavar="TEXT", help="Why, for the audit log, such as the number of a request.")
+@flag("--whole-store", "Erase the memory store given with --store, with all its memories.")
+@option("--reason", "TEXT", "Why, for the audit log, such as the number of a request.")
 @_YES
 def erase(location: Location, path: str | None, *, whole_store: bool, reason: str | None, yes: bool) -> None:
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.

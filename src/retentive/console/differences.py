@@ -90,34 +90,22 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
             old, new = old + is_old, new + is_new
 
 
-def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
-    """Return the merged text with the picked side of each conflicting place.
+def decided(parts: Sequence[MergePart], picks: Sequence[str]) -> tuple[str, list[dict[str, object]]]:
+    """Return the merged text with the picked side of each conflicting place, and these places for a page.
 
-    Without a valid pick, the person's own side is used.
+    Without a valid pick, it is the person's own side. `line` is the number of the first line in the person's own text,
+    `mine` and `theirs` are the lines of both sides, with their differences marked.
     """
-    left, text = iter(picks), ""
+    left, text, found = iter(picks), "", list[dict[str, object]]()
     for part in parts:
-        pick = "mine" if part.line is None else next(left, "mine")
-        if pick == "both" and part.theirs and part.ours:
-            text += part.theirs.removesuffix("\n") + "\n" + part.ours
-        elif pick == "both":
-            text += part.theirs + part.ours
-        else:
-            text += part.theirs if pick == "theirs" else part.ours
-    return text
-
-
-def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[dict[str, object]]:
-    """Return the conflicting places: `mine` and `theirs` are the lines of both sides, with their differences marked.
-
-    `line` is the number of the first line in the person's own text. `pick` is the current choice.
-    """
-    left, found = iter(picks), list[dict[str, object]]()
-    for part in parts:
+        pick = "mine" if part.line is None else next(left, "")
+        pick = pick if pick in {"theirs", "both"} else "mine"
+        texts = {"mine": [part.ours], "theirs": [part.theirs], "both": [part.theirs, part.ours]}[pick]
+        if all(texts) and pick == "both":
+            texts[0] = part.theirs.removesuffix("\n") + "\n"
+        text += "".join(texts)
         if part.line is not None:
-            rows, pick = shown("", part.theirs, part.ours).rows, next(left, "")
-            mine = [row.html for row in rows if row.kind != "removed"]
-            theirs = [row.html for row in rows if row.kind != "added"]
-            pick = pick if pick in {"mine", "theirs", "both"} else "mine"
+            rows = shown("", part.theirs, part.ours).rows
+            mine, theirs = ([row.html for row in rows if row.kind != other] for other in ("removed", "added"))
             found.append({"line": part.line + 1, "mine": mine, "theirs": theirs, "pick": pick})
-    return found
+    return text, found

@@ -82,18 +82,6 @@ def test_stores(at: str) -> None:
     assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
 
 
-READING: tuple[str, ...] = (
-    "ls",
-    "view",
-    "cat /memories/a.txt",
-    "stores",
-    "show memver_1",
-    "diff /memories/a.txt",
-    "search one",
-)
-READING += ("review list", "settings show", "admin scan", "admin audit show")
-
-
 def test_a_missing_memory_store_is_not_created(at: str) -> None:
     for command in (["ls"], ["view"], ["rm", "/memories/a.txt"], ["mv", "/memories/a.txt", "/memories/b.txt"]):
         ended = here(at, "--store", "user-43", *command)

@@ -65,14 +65,6 @@ def at(tmp_path: Path) -> str:
     return location
 
 
-@pytest.fixture
-def texts_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Create files named `old` and `new` in the directory of the process."""
-    monkeypatch.chdir(tmp_path)
-    Path("old").write_bytes(b"one\n")
-    Path("new").write_bytes(b"NEW")
-
-
 def test_changes_print_the_replies_of_the_tool(at: str) -> None:
     assert here(at, "replace", PATH, "two", "2").stdout == (
         "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
@@ -145,7 +137,9 @@ def test_a_text_with_a_leading_dash_follows_two_dashes(at: str) -> None:
     assert text_at(at, "/memories/list") == "- eggs"
 
 
-def test_create_reads_a_file_or_a_dash(at: str, texts_in_files: None) -> None:
+def test_create_reads_a_file_or_a_dash(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old").write_bytes(b"one\n")
     assert here(at, "create", "/memories/b", "--file", "old").exit_code == 0
     assert here(at, "create", "/memories/c", "-", text=b"piped").exit_code == 0
     assert here(at, "create", "/memories/d", "--file", "-", text=b"piped too").exit_code == 0

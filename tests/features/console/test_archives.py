@@ -31,7 +31,7 @@ def test_a_backup_has_the_stores_of_the_key_and_can_be_restored(
     api: Api, person: Person, store: MemoryStore, tmp_path: Path
 ) -> None:
     store.change_settings({"audit": True})
-    other = Person(api, api.with_key("admin", stores=(store.id,)).key)
+    other = Person(api.with_key("admin", stores=(store.id,)))
     assert "/console/backup" in other.get("/console/").links
     file = tmp_path / "saved.tar.zst"
     file.write_bytes(other.http.get("/console/backup").content)
@@ -41,5 +41,5 @@ def test_a_backup_has_the_stores_of_the_key_and_can_be_restored(
         assert archive.location is None  # no hashes of keys, not even of this workspace
         assert opened.store(store.id).read("/memories/b.txt") == "plain\n"
     assert "backup" in [each.operation for each in store.audit.entries()]
-    nobody = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
+    nobody = Person(api.with_key("admin", stores=("memstore_other",)))
     assert nobody.http.get("/console/backup").status_code == 400  # not the stores of others

@@ -31,14 +31,14 @@ def conflict(person: Person, store: MemoryStore, at: str) -> Seen:
     ],
 )
 def test_each_place_has_the_chosen_text(picks: list[str], expected: str) -> None:
-    assert differences.chosen(merge_parts(BASE, MINE, THEIRS), picks) == expected
+    assert differences.decided(merge_parts(BASE, MINE, THEIRS), picks)[0] == expected
 
 
 def test_a_deleted_part_can_be_kept() -> None:
     parts = merge_parts("1\n2\n3\n", "1\n3\n", "1\n2 theirs\n3\n")
-    assert differences.places(parts, []) == [{"line": 2, "mine": [], "theirs": ["2 theirs"], "pick": "mine"}]
-    assert differences.chosen(parts, ["both"]) == differences.chosen(parts, ["theirs"]) == "1\n2 theirs\n3\n"
-    assert differences.chosen(parts, ["mine"]) == "1\n3\n"
+    found = {pick: differences.decided(parts, [pick]) for pick in ("mine", "theirs", "both")}
+    assert found["mine"] == ("1\n3\n", [{"line": 2, "mine": [], "theirs": ["2 theirs"], "pick": "mine"}])
+    assert found["both"][0] == found["theirs"][0] == "1\n2 theirs\n3\n"
 
 
 def test_choices_are_shown_and_then_saved(person: Person, store: MemoryStore, at: str) -> None:

@@ -1,7 +1,7 @@
 """What people do in the console, in a browser: light and dark, wide and narrow, with and without JavaScript.
 
 The full profile runs each flow in all of these; the long profile runs each in one, in turn. On each page that a flow
-visits, nothing overflows, axe-core finds nothing, the browser logs nothing, and no request leaves the server.
+visits, nothing overflows, the browser logs nothing, and no request leaves the server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from retentive import MemoryStore
-from support.browser import AXE, LOOKS, RULES, Browser, Looks, Page, browser, expect, next_proposal, signed_in
+from support.browser import LOOKS, Browser, Looks, Page, browser, expect, signed_in
 from support.http_api import Api
 from support.profiles import combined
 
@@ -46,10 +46,6 @@ class Visitor:
         width = self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
         assert width[0] <= width[1], f"{self.page.url} overflows"
         assert self.page.locator("[style]").count() == 0
-        if self.js and AXE.exists():
-            self.page.evaluate(AXE.read_text("utf-8"))
-            found = self.page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
-            assert [each["id"] for each in found["violations"]] == [], self.page.url
 
 
 def sign_in_again(visitor: Visitor) -> None:
@@ -121,61 +117,6 @@ def edit_in_two_tabs(visitor: Visitor) -> None:
     assert visitor.store.read(PATH) == "# Second\n\none\nfirst\nsecond\nthree\nof the first\n"
 
 
-def look_at_the_past_and_restore(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.open("tree/")
-    page.get_by_label("Moment").fill("r1")
-    visitor.press("Show the store then")
-    visitor.sees("The store as of r1")
-    expect(page.locator("tr").filter(has_text="b.txt")).to_contain_text("new")
-    visitor.link("Compare with now")
-    expect(page.locator("td.add").first).to_be_visible()
-    page.go_back()
-    visitor.link("notes/")
-    visitor.link("a.md")
-    visitor.sees("This is the past")
-    visitor.link("Raw")
-    visitor.sees("two")
-    visitor.link("Restore")
-    visitor.press("Restore: 1 step")
-    visitor.sees("restore to")
-    assert "two" in visitor.store.read(PATH)
-
-
-def review(visitor: Visitor) -> None:
-    visitor.store.change_settings({"review": ["session:new"]})
-    for name in ("x", "y", "z"):
-        visitor.store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
-    visitor.open("review")
-    visitor.sees("created /memories/x.md")
-    for button, path, waiting in (("Accept", "y.md", 2), ("Refuse", "z.md", 1)):
-        visitor.press(button)
-        next_proposal(visitor.page, path, waiting)
-        visitor.check()
-    assert visitor.store.read("/memories/x.md") == "x\n"
-    visitor.open("trust")
-
-
-def erase_what_is_found(visitor: Visitor) -> None:
-    page, store = visitor.page, visitor.store
-    store.create("/memories/ann.md", "Ann Example called\n")
-    store.create("/memories/calls.md", "Ann Example again\n")
-    visitor.open("sensitive")
-    visitor.link("Erase memories")
-    page.get_by_label("Words that a text or path has").fill("Ann Example")
-    visitor.press("Find")
-    for each in page.locator("main input[name=id]").all():
-        each.check()
-    visitor.press("Check the selected ones")
-    visitor.sees("Erase 2 memories permanently")
-    page.fill("#typed", "erase 2 memories")
-    page.get_by_label("Type the API key again").fill(visitor.api.key)
-    visitor.press("Erase permanently")
-    visitor.sees("Erased 2 memories with 2 versions.")
-    visitor.sees("No memory has all of these words")
-    assert [each.path for each in store.memories()] == ["/memories/b.txt", PATH]
-
-
 FLOWS: dict[str, Callable[[Visitor], None]] = {
     each.__name__: each
     for each in (
@@ -183,9 +124,6 @@ FLOWS: dict[str, Callable[[Visitor], None]] = {
         find_blame_and_compare,
         undo_a_session_and_the_undo,
         edit_in_two_tabs,
-        look_at_the_past_and_restore,
-        review,
-        erase_what_is_found,
     )
 }
 

@@ -50,7 +50,7 @@ def test_a_removal_and_proposals_are_said(person: Person, api: Api, store: Memor
     store.history.erase("/memories/b.txt")
     assert person.get(url).text.startswith("The store has changed.")
     store.change_settings({"review": ["session:*"]})
-    reader = Person(api, api.with_key("read").key)
+    reader = Person(api.with_key("read"))
     asked = {each: asked_by(each, f"{at}/activity") for each in (person, reader)}
     asked_by_queue = asked_by(person, f"{at}/review")
     store.create("/memories/proposed.md", "x", actor="session:s9")

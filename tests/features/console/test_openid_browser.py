@@ -138,18 +138,3 @@ def test_a_person_whose_groups_change_and_who_is_revoked(page: Page, api: Api, u
     page.reload()
     page.wait_for_url(f"{api.url}/console/login?next=%2Fconsole%2Fsessions")
     assert [each.operation for each in api.place.opened.records.audit.entries()][-2:] == ["sign_in", "sign_out"]
-
-
-def test_an_administrator_ends_the_sign_in_of_somebody_else(browser: Browser, page: Page, api: Api) -> None:
-    other = browser.new_context(base_url=api.url)
-    ann = other.new_page()
-    for each, name in ((page, "eve"), (ann, "ann")):
-        each.goto("/console/sessions")
-        sign_in(each, name)
-        expect(each.locator("main")).to_contain_text(f"user:{name}")
-    page.reload()
-    page.locator("tr", has_text="user:ann").get_by_text("Everywhere").first.click()
-    expect(page.locator("table").first).not_to_contain_text("user:ann")
-    ann.reload()
-    ann.wait_for_url("**/console/login?next=*")
-    other.close()

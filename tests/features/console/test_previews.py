@@ -43,21 +43,6 @@ def test_the_steps_have_pages_and_the_undo_from_any_page_does_all_steps(
     assert [each.path for each in store.memories("/memories/many")] == moved
 
 
-@pytest.mark.parametrize(
-    ("asked", "status"),
-    [
-        ("change=r999", 404),
-        ("change=yesterday", 400),
-        ("change=r1&mode=other", 400),
-        ("actor=user:nobody", 404),
-        ("session=unknown", 404),
-        ("actor=user:ann&since=yesterday-ish", 400),
-    ],
-)
-def test_an_error_is_sent_with_its_status(person: Person, at: str, asked: str, status: int) -> None:
-    assert person.get(f"{at}/undo?{asked}").status == status
-
-
 def test_a_preview_lists_some_of_many_conflicts(
     person: Person, store: MemoryStore, at: str, moved: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

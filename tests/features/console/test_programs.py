@@ -1,4 +1,4 @@
-"""`retentive console` and `retentive serve` as programs: the console of a location, and that of several workers."""
+"""`retentive console` and `retentive serve` as programs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import httpx2
 import pytest
 
 import retentive
-from retentive.server.keys import KeyStore
-from retentive.store.location_records import LocationRecords
 from support.profiles import LONG
 
 PATIENCE_S = 60  # of a request; the default of 5 s is too short beside other work
@@ -69,20 +67,6 @@ def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
     with retentive.open(at) as opened:
         newest = opened.store().versions()[0]
         assert (str(newest.actor), newest.provenance.integration) == ("user:ann", "console")
-
-
-@pytest.mark.skipif(not LONG, reason="several processes: RETENTIVE_PROFILE=long")
-def test_all_workers_of_a_server_know_a_sign_in(tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/m.db"
-    with retentive.open(at) as opened:
-        key = KeyStore(LocationRecords(opened.backend)).create("ann", scopes=("read",)).text
-    with program("--at", at, "serve", "--port", "0", "--workers", "2", "--no-request-log") as (_, url):
-        with httpx2.Client(follow_redirects=True, verify=False, timeout=PATIENCE_S) as http:
-            sign_in(http, url, key)
-            cookies = dict(http.cookies)
-        for _ in range(20):  # each on a connection of its own, so both workers answer
-            answer = httpx2.get(f"{url}/console/", cookies=cookies, verify=False, timeout=PATIENCE_S)
-            assert (answer.status_code, "Stores" in answer.text) == (200, True)
 
 
 @pytest.mark.skipif(not LONG, reason="a whole program: RETENTIVE_PROFILE=long")

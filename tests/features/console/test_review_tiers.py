@@ -1,20 +1,15 @@
-"""Tiers of review: what passes and what waits, through every door, and who may decide."""
+"""Tiers of review: what passes and what waits, and who may decide."""
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 import retentive
 from retentive import MemoryStore
@@ -22,7 +17,6 @@ from retentive.errors import PermissionDenied
 from support.commands import create, delete, edit, insert, rename
 from support.console import Person
 from support.http_api import Api
-from support.mcp_clients import reply_of
 
 A, B, EVE, ANN = "/memories/a.md", "/memories/b.md", "user:eve", "user:ann"
 ROOT = Path(__file__).parents[3]
@@ -108,60 +102,6 @@ def test_what_waits_and_what_passes(api: Api) -> None:
     tiers = r" \| (waits|passes)" * 3
     documented = re.findall(rf"^\| (.*?){tiers} \|$", (ROOT / "docs/review.md").read_text(), re.MULTILINE)
     assert {name: [*tiers] for name, *tiers in documented} == table
-
-
-def by_http(api: Api, store: MemoryStore, command: dict[str, Any]) -> None:
-    block = {"type": "tool_use", "id": "t", "name": "memory", "input": command}
-    assert api.post(f"/v1/memory_stores/{store.id}/tool", block).status == 200
-
-
-def by_mcp(api: Api, store: MemoryStore, command: dict[str, Any]) -> None:
-    async def run() -> None:
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {api.key}"}, timeout=30) as http:
-            transport = streamable_http_client(f"{api.url}/mcp?store={store.key}", http_client=http)
-            async with Client(transport) as client:
-                fields = {name: value for name, value in command.items() if name != "command"}
-                text, is_error = await reply_of(client, f"memory_{command['command']}", fields)
-                assert not is_error, text
-
-    asyncio.run(run())
-
-
-def by_console(api: Api, store: MemoryStore, command: dict[str, Any]) -> None:
-    """Send the forms of the console. An edit is typed as the whole text."""
-    person, at = Person(api), f"/console/s/{store.id}"
-    match command["command"]:
-        case "create":
-            person.submit(f"{at}/new", "/new", path=command["path"], text=command["file_text"])
-        case "rename":
-            person.submit(f"{at}/move/a.md", "/move/", path=command["new_path"])
-        case "delete":
-            person.submit(f"{at}/delete/a.md", "/delete/")
-        case name:
-            is_insert = name == "insert"
-            text = "one\nmore\ntwo\n" if is_insert else "one\ntwo\n".replace(command["old_str"], command["new_str"])
-            person.submit(f"{at}/edit/a.md", "/edit/", text=text)
-
-
-DOORS: dict[str, Callable[[Api, MemoryStore, dict[str, Any]], object]] = {
-    "library": lambda _, store, command: store.execute(command, actor=EVE),
-    "http": by_http,
-    "mcp": by_mcp,
-    "console": by_console,
-}
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_every_door_has_the_same_tiers(door: str, api: Api) -> None:
-    eve = api.with_key("read", "write", principal=EVE)
-    waiting = {}
-    for number, (name, command) in enumerate(BASIC.items()):
-        store = filled(api.place.opened.store(f"{door}-{number}").acting_as(ANN), review={"user:e*": "changes"})
-        before = len(store.versions())
-        DOORS[door](eve, store, command)
-        waiting[name] = [str(each.actor) for each in store.review.pending()]
-        assert len(store.versions()) == before + (not waiting[name])
-    assert waiting == {name: [] if number < 3 else [EVE] for number, name in enumerate(BASIC)}
 
 
 def test_the_longest_pattern_decides_and_of_equal_ones_the_strictest(store: MemoryStore) -> None:

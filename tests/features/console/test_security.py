@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -194,8 +195,11 @@ def test_a_body_must_be_a_form(person: Person, at: str, kind: str) -> None:
     assert answer.status_code == 400
 
 
-def test_a_form_has_a_largest_size(person: Person, at: str) -> None:
+def test_forms_and_queries_have_a_largest_size(person: Person, at: str) -> None:
+    fields = {f"f{number}": "x" for number in range(1_101)}
     assert person.post(f"{at}/search", {"csrf": "x", "q": "y" * (8 << 20)}).status == 413
+    assert person.post(f"{at}/search", {"csrf": "x", **fields}).status == 400
+    assert person.get(f"{at}/search?{urlencode(fields)}").status == 400
 
 
 @pytest.mark.parametrize(
@@ -233,7 +237,7 @@ def test_an_unknown_host_name_is_refused(person: Person, host: str, at: str) -> 
 
 def test_a_store_of_another_key_does_not_exist(api: Api, store: MemoryStore) -> None:
     """The answer is that for an unknown store, also after the server has opened the store for another key."""
-    other = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
+    other = Person(api.with_key("admin", stores=("memstore_other",)))
     token = other.get("/console/keys").form("/keys/create")["csrf"]
     for route in (each for each in PAGES if "{store}" in each.path):
         texts = []
@@ -258,7 +262,7 @@ def test_a_page_needs_its_scope(reader: Person, store: MemoryStore) -> None:
 @pytest.mark.parametrize("scope", [*SCOPES, "admin"])
 def test_a_page_shows_no_link_and_no_form_that_the_key_may_not_use(api: Api, store: MemoryStore, scope: str) -> None:
     """Every link and form of the pages of a store leads to something that the key may do."""
-    person = Person(api, api.with_key("read", scope).key)
+    person = Person(api.with_key("read", scope))
     memory = store.load("/memories/notes/a.md")[0]
     ids = {**ENDINGS, "memory_id": memory.id, "version_id": memory.version_id}
     links: dict[str, str] = {}
@@ -305,7 +309,7 @@ def test_a_key_for_some_paths_sees_no_other(api: Api, store: MemoryStore, at: st
     """Pages about a whole store are refused with a page, and the others show only what is within the paths."""
     store.create("/memories/team/a.md", "inside\n")
     store.create("/memories/MARKER.md", "MARKER\n", actor="user:MARKER")
-    person = Person(api, api.with_key("read", "write", stores=(store.id,), paths=("/memories/team/**",)).key)
+    person = Person(api.with_key("read", "write", stores=(store.id,), paths=("/memories/team/**",)))
     path = page.format(store=store.id) if page.startswith("/s/") else f"/s/{store.id}{page}" if page else "/"
     answer = person.get(f"/console{path}")
     assert answer.status in {200, 303, 307, 400, 403, 404}
@@ -319,8 +323,8 @@ def test_a_key_for_some_paths_gets_no_figures_of_whole_stores(api: Api, store: M
     store.create("/memories/large.txt", "x" * 12_345)
     store.change_settings({"max_memories": 3, "max_store_bytes": 13_000})
     size = store.usage().size_bytes
-    limited = Person(api, api.with_key("read", "write", paths=("/memories/notes/**",)).key)
-    whole = Person(api, api.with_key("read", "write").key)
+    limited = Person(api.with_key("read", "write", paths=("/memories/notes/**",)))
+    whole = Person(api.with_key("read", "write"))
     figures = re.compile(rf"\"n\">3<|3 memories|12\.3 KB|12\.4 KB|{size}|of a limit|of 3 ")
     pages = ("/tree/", "/activity", "/stats", "/m/notes/a.md", "/search?q=one")
     for url in (*(at + page for page in pages), f"/console/?q={store.key}"):

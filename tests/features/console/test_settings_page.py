@@ -110,7 +110,7 @@ def test_what_was_not_previewed_is_not_saved(person: Person, store: MemoryStore,
 
 
 def test_a_reader_sees_values_and_no_form(api: Api, store: MemoryStore, at: str) -> None:
-    reader = Person(api, api.with_key("read").key)
+    reader = Person(api.with_key("read"))
     page = reader.get(f"{at}/settings")
     assert "Max memory max_memory_bytes 100 KiB maximum bytes of one memory; 0 = no limit Default: 100 KiB" in page.text
     assert not [action for _, action, _ in page.forms if "/settings" in action]

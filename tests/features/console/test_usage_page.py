@@ -69,5 +69,5 @@ def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:
         past = person.get(first)
         assert "early/" in past.text
         assert "Since then: 2 changes by 1 actor; 1 new" in past.text
-        limited = Person(api, api.with_key("read", paths=("/memories/early/**",)).key)
+        limited = Person(api.with_key("read", paths=("/memories/early/**",)))
         assert 'class="strip"' not in limited.get(f"{at}/tree/").body

@@ -35,9 +35,7 @@ _SEQ = re.compile(r"[0-9]{12}")
 @page("GET", "audit", "admin", "audit")
 def audit(visit: Visit) -> Response:
     """Show a page of the audit log, newest entries first. With `verify=1`, verify the log."""
-    before, expect = visit.query.get("before", ""), visit.query.get("expect", "").strip()[:100]
-    if before and not _SEQ.fullmatch(before):
-        raise invalid("before: must be the sequence number of an audit entry")
+    before, expect = _before(visit), visit.query.get("expect", "").strip()[:100]
     verified = None
     if visit.query.get("verify") == "1":
         verified = verify_audit(visit.call(), expect)
@@ -45,6 +43,13 @@ def audit(visit: Visit) -> Response:
     found, is_on = audit_page(visit.store, before, ROWS), visit.store.settings().audit
     values = {"entries": found.items, "following": found.next, "expect": expect, "is_on": is_on, "verified": verified}
     return visit.page("audit.html", "Audit log", **values)
+
+
+def _before(visit: Visit) -> str:
+    before = visit.query.get("before", "")
+    if before and not _SEQ.fullmatch(before):
+        raise invalid("before: must be the sequence number of an audit entry")
+    return before
 
 
 @page("GET", "/keys", "admin", is_of_workspace=True)
@@ -84,11 +89,8 @@ def archive_key(visit: Visit) -> Response:
 @page("GET", "/sessions", "read")
 def sessions(visit: Visit) -> Response:
     """Show the person's open sign-ins. An administrator sees those of the workspace, and what happened to sign-ins."""
-    sees_all, before = visit.manages_workspace, visit.query.get("before", "")
-    if before and not _SEQ.fullmatch(before):
-        raise invalid("before: must be the sequence number of an audit entry")
-    found = visit.location.opened.records.entries(before, ROWS)
-    own = visit.caller.workspace_id
+    sees_all, own = visit.manages_workspace, visit.caller.workspace_id
+    found = visit.location.opened.records.entries(_before(visit), ROWS)
     entries = [each for each in found.items if sees_all and each.facts.get("workspace") == own]
     values = {"entries": entries, "following": found.next if sees_all else None, "sees_all": sees_all}
     return visit.page("sessions.html", "Sign-ins", rows=_sessions(visit)[:MAX_SESSIONS], **values)

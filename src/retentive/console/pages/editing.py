@@ -46,7 +46,7 @@ def _save(visit: Visit, path: str) -> Response:
     is_edited = choosing != "" and visit.given("filled") not in {"", digest(typed)}
     if choosing:
         parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
-        text = differences.chosen(parts, _picks(visit))
+        text, _ = differences.decided(parts, _picks(visit))
     if choosing == "show" or is_edited:
         return _conflict(visit, path, text, seen_id, is_shown=True, edited=typed if is_edited else None)
     try:
@@ -79,10 +79,8 @@ def _conflict(
         mine = _line_ends(visit.given("mine"), theirs)
     base = _text_of(visit, base_id)
     parts = [] if memory is None else diff.merge_parts(base, mine, theirs)
-    if parts and not picks:
-        text = differences.chosen(parts, [])
-    text = text if edited is None else edited
-    places = differences.places(parts, picks)
+    merged, places = differences.decided(parts, picks)
+    text = edited if edited is not None else merged if parts and not picks else text
     at = path if memory is None else memory.path
     return visit.page(
         "conflict.html",

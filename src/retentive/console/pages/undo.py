@@ -98,7 +98,10 @@ def _answer(
     if visit.is_post and not is_late and not outcome.conflicts:
         outcome, large = run(), ()
         if not outcome.conflicts:
-            return _done(visit, outcome)
+            if outcome.proposed:
+                return redirect(visit.proposed_url())
+            newest = visit.store.history.page(limit=1).items if outcome.steps else ()
+            return redirect(visit.url("change", f"r{newest[0].revision}") if newest else visit.url("activity"))
     total, length = (int(large[0]), AT_ONCE) if large else (len(outcome.steps), FILES)
     mode = _mode(visit)
     first = _first(visit, total, length)
@@ -128,13 +131,6 @@ def _first(visit: Visit, total: int, length: int) -> int:
     """Return the number of the first step on the page. A number after the last step means the last page."""
     first = visit.number("from")
     return first if first <= total else max(total - 1, 0) // length * length + 1
-
-
-def _done(visit: Visit, done: RestoreOutcome) -> Response:
-    if done.proposed:
-        return redirect(visit.proposed_url())
-    newest = visit.store.history.page(limit=1).items
-    return redirect(visit.url("change", f"r{newest[0].revision}") if done.steps and newest else visit.url("activity"))
 
 
 def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[Step, str, Shown]]:

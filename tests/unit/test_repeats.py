@@ -16,6 +16,7 @@ import pytest
 import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.engine.repeats import KEPT_S, KIND
+from support.clock import Clock
 from support.commands import create, delete, edit, insert, rename
 from support.places import EVERYWHERE, LOCAL, opened, place_of
 
@@ -27,17 +28,6 @@ KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated here, so that no secret scanne
 def call_id(name: object) -> str:
     """Return an id of the form that the Claude API uses."""
     return f"toolu_{str(name).encode().hex():0>24}"
-
-
-class Clock:
-    """A clock that tests advance."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
 
 
 def state(store: MemoryStore) -> object:

@@ -12,22 +12,10 @@ from hypothesis import strategies as st
 import retentive
 from retentive import MemoryStore
 from retentive.stats import TOP, stats
+from support.clock import DAY, Clock
 from support.commands import create, view
 from support.model import Model
 from support.walk import Walk
-
-DAY_S = 86_400.0
-START_S = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
-
-
-class Clock:
-    """A clock that tests advance."""
-
-    def __init__(self) -> None:
-        self.now = START_S
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
@@ -35,7 +23,7 @@ def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
     model = Model()
     way, chance = Walk(seed, model), random.Random(seed)
     for _ in range(steps):
-        clock.now += chance.choice((1.0, 1.0, 3_600.0, DAY_S, 3 * DAY_S))
+        clock.now += chance.choice((1.0, 1.0, 3_600.0, DAY, 3 * DAY))
         command = way.command()
         model.execute(command)
         store.execute(command, actor=f"session:s{chance.randrange(3)}")
@@ -88,7 +76,7 @@ def test_views_count_as_use() -> None:
         store = place.store()
         for name in "abc":
             store.execute(create(f"/memories/{name}", name))
-        clock.now += 10 * DAY_S
+        clock.now += 10 * DAY
         store.execute(view("/memories/a"))
         found = stats(store)
     assert [one.path for one in found.use.least_used] == ["/memories/b", "/memories/c", "/memories/a"]

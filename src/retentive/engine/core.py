@@ -115,7 +115,7 @@ class StoreCore:
 
     def run(self, operation: Operation[R], call: Invocation) -> Outcome[R]:
         """Run an operation. A refusal is part of the outcome. Raises storage errors, and `PermissionDenied`."""
-        scope = self.write_scope if operation.writes and self.write_scope is not None else self.scope
+        scope = self.write_scope if isinstance(operation, Write) and self.write_scope is not None else self.scope
         if scope and not operation.for_paths and operation.name not in READS_OF_PATHS:
             why = "this caller has access to only some paths, but this needs access to the whole memory store"
             operation = audit_only(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error

@@ -170,7 +170,7 @@ class Write(Operation[R]):
     def dry_run(self) -> Write[R]:
         """Return the dry run of this operation: it only decides. `read.py` runs it."""
         name = f"{self.name}.preview"
-        return replace(self, name=name, facts=NO_FACTS, needs_external_edits=True, for_paths=True, writes=False)
+        return replace(self, name=name, facts=NO_FACTS, needs_external_edits=True, writes=False)
 
 
 @dataclass(slots=True, eq=False)

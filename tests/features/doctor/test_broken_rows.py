@@ -58,6 +58,7 @@ CASES = [
     Case("operation", _VERSION.format("operation"), ("exploded", OLD), {"version_wrong": OLD}),
     Case("half redacted", _VERSION.format("redacted_at"), (1, OLD), {"redaction_left": OLD, "text_left": OLD}),
     Case("a path left", _VERSION.format("path"), (A, "{x.redacted}"), {"redaction_left": "{x.redacted}"}),
+    Case("an origin left", _VERSION.format("provenance"), ("{}", "{x.redacted}"), {"redaction_left": "{x.redacted}"}),
     Case("form", _VERSION.format("path"), ("/memories/e\u0301", OLD), {"version_wrong": OLD}),
     Case("settings", _STORE.format("settings"), ('{"nothing": 1}',), {"settings_wrong": ""}),
     Case("no settings", _STORE.format("settings"), ("{",), {"settings_wrong": ""}),

@@ -429,12 +429,12 @@ def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
         quick.history.undo_by("session:nobody")
 
 
-@pytest.mark.parametrize("there", [A, f"{A}/below"])
-def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) -> None:
+@pytest.mark.parametrize(("first", "there"), [(A, A), (A, f"{A}/below"), (f"{A}/below", A)])
+def test_two_memories_do_not_return_to_one_path(store: MemoryStore, first: str, there: str) -> None:
     """Two memories at one path, or one below the other, are a conflict. `force` restores the older memory."""
-    create(store, A, "first", "user:ann")
+    create(store, first, "first", "user:ann")
     create(store, B, "second", "user:ann")
-    run(store, "rename", "session:s", old_path=A, new_path=C)
+    run(store, "rename", "session:s", old_path=first, new_path=C)
     run(store, "rename", "user:ann", old_path=B, new_path=there)
     run(store, "rename", "session:s", old_path=there, new_path="/memories/e")
     before = tree(store)
@@ -443,8 +443,8 @@ def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) 
     ]
     assert tree(store) == before
     outcome = store.history.undo_by("session:s", mode="force")
-    assert done(outcome) == [("moved", A), ("deleted", "/memories/e")]
-    assert tree(store) == {A: "first"}
+    assert done(outcome) == [("moved", first), ("deleted", "/memories/e")]
+    assert tree(store) == {first: "first"}
     assert store.usage().memories == 1
 
 

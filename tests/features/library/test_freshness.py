@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import MemoryStore, Retentive, errors
+from support.clock import DAY, Clock
 from support.http_api import serving
 
-NOW = 1_800_000_000.0
+NOW = Clock.now
 A = "/memories/a.md"
 STALE: Any = ("drifted", "orphaned")
 PATHS = st.from_regex(r"[a-zé_-]{1,8}(/(\[[a-z.]{1,8}\]|[a-z.é%2-]{1,8})){1,3}", fullmatch=True)
@@ -40,14 +41,6 @@ PARTS = [
     "---\n",
     "verified_at: 2026-01-0",
 ]
-
-
-@dataclass
-class Clock:
-    now: float = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass
@@ -178,19 +171,19 @@ def test_a_thousand_citations_have_the_right_state(scene: Scene, tmp_path: Path)
 
 
 def test_only_a_verification_refreshes(scene: Scene) -> None:
-    store, day = scene.store, 86_400.0
+    store = scene.store
     store.create(A, "ten\n")
     store.cite(A, "src/app.py#L10-L12", line=1, root=scene.root)
     (cited,) = store.citations()
     assert (cited.state, cited.verified_at) == ("fresh", datetime.fromtimestamp(NOW, UTC))
-    scene.clock.now += day
+    scene.clock.pass_days(1)
     scene.write("src/app.py", "all is new")
     for read in (store.view, store.search, store.recall, store.read, store.citations):
         read(A)
     assert store.verify(scene.root, dry_run=True)[0].state == "drifted"
     assert store.citations() == [cited]
     (found,) = store.verify(scene.root)
-    assert (found.state, found.verified_at) == ("drifted", datetime.fromtimestamp(NOW + day, UTC))
+    assert (found.state, found.verified_at) == ("drifted", datetime.fromtimestamp(NOW + DAY, UTC))
     assert store.verify()[0] == found  # without the working copy, nothing is known of its files
     assert store.citations() == [found]
 

@@ -74,3 +74,12 @@ def test_no_door_reaches_outside(name: str, scene: Scene, closing: ExitStack) ->
     assert [text for text in (*TEXTS, A, B) if text in listed] == []
     door.send(doors, {"command": "create", "path": "/memories/team/own.md", "file_text": "mine\n"}, None)
     assert scene.store.read("/memories/team/own.md") == "mine\n"
+
+
+@pytest.mark.parametrize("limit", ["scope", "write_scope"])
+def test_a_dry_run_is_refused_as_the_run(limit: str, scene: Scene) -> None:
+    """An import needs the whole store, so a caller who may not run it cannot preview it either."""
+    limited = with_options(scene.store, **{limit: SCOPE})
+    for dry_run in (True, False):
+        with pytest.raises(errors.PermissionDenied, match="needs access to the whole memory store"):
+            OPERATIONS["import"].act(scene, limited, dry_run=dry_run)

@@ -17,12 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pydantic import TypeAdapter
-
 from retentive.errors import Conflict
 from retentive.server.calls import Json
 from retentive.server.clients import Clients, OAuthClient, OAuthError
 from retentive.server.keys import TOKEN_PREFIX
+from retentive.server.kinds import RecordKind
 from retentive.server.requests import MCP
 from retentive.server.rights import KeyRecord
 from retentive.store.location_records import LocationRecords, LogEntry, entry_of
@@ -73,9 +72,6 @@ class ConnectedClient:
     access: tuple[tuple[str, float], ...] = ()
 
 
-_RECORD = TypeAdapter(ConnectedClient)
-
-
 def asked(query: Mapping[str, str], base: str) -> tuple[tuple[Scope, ...], str]:
     """Return the scopes that a client asks for, and its PKCE challenge. Raises `OAuthError`, which the client gets."""
     kind = query.get("response_type")
@@ -101,7 +97,7 @@ class Authorization:
     """
 
     def __init__(self, records: LocationRecords, clients: Clients, rights: Callable[[str], KeyRecord | None]) -> None:
-        self._records, self.clients, self._rights, self._clock = records, clients, rights, time.time
+        self._known, self.clients, self._rights, self._clock = _known(records), clients, rights, time.time
 
     def connect(
         self,
@@ -126,7 +122,7 @@ class Authorization:
             key.workspace_id, str(key.actor), scopes, store_id, base + MCP, challenge,
             datetime.fromtimestamp(now, UTC), now + CODE_S, digest(code),
         )  # fmt: skip
-        self._put(made, None, self._entry("connect", made, key=key.id, address=address))
+        self._known.put(made.id, made, before=None, entry=self._entry("connect", made, key=key.id, address=address))
         return code
 
     def issue(self, form: Mapping[str, str], base: str) -> Json:
@@ -142,7 +138,7 @@ class Authorization:
     def _issued(self, form: Mapping[str, str], field: str, base: str) -> Json:
         """Replace the code or refresh token in a field of the request by new tokens."""
         given, now = _needed(form, field), self._clock()
-        text, found = self._stored(given)
+        found = self._stored(given)
         refusal = OAuthError("invalid_grant", f"the {field} is unknown, was used, has expired, or is another client's")
         if found is None:
             raise refusal
@@ -159,7 +155,8 @@ class Authorization:
         family, scope = given.split("_")[1], " ".join(found.scopes)
         access, refresh = (f"{prefix}_{family}_{secrets.token_hex(32)}" for prefix in (ACCESS_PREFIX, REFRESH_PREFIX))
         kept = (*found.access[1 - MAX_ACCESS :], (digest(access), now + ACCESS_S))
-        self._put(replace(found, unused=digest(refresh), access=kept, expires_at=now + REFRESH_S), text)
+        after = replace(found, unused=digest(refresh), access=kept, expires_at=now + REFRESH_S)
+        self._known.put(found.id, after, before=found)
         lifetime = {"token_type": "Bearer", "expires_in": ACCESS_S, "scope": scope}
         return {"access_token": access, "refresh_token": refresh, **lifetime}
 
@@ -167,7 +164,7 @@ class Authorization:
         """Revoke a token, and with it all access of its client. Raises `OAuthError`."""
         token, client_id = _needed(form, "token"), _needed(form, "client_id")
         self.clients.check(client_id)
-        _, found = self._stored(token)
+        found = self._stored(token)
         if found is not None and digest(token) in {found.unused, *dict(found.access)}:
             if found.client_id != client_id:
                 raise OAuthError("unauthorized_client", "the token is another client's")
@@ -176,7 +173,7 @@ class Authorization:
 
     def authenticated(self, token: str, base: str) -> KeyRecord | None:
         """Return the rights of an access token for the server at `base`, or None if it has none."""
-        _, found = self._stored(token)
+        found = self._stored(token)
         until = 0.0 if found is None else dict(found.access).get(digest(token), 0.0)
         if found is None or until <= self._clock() or found.resource != base + MCP:
             return None
@@ -184,8 +181,8 @@ class Authorization:
 
     def is_active(self, key: KeyRecord) -> bool:
         """Return whether a connected client still has the rights `key`."""
-        text = self._records.get(KIND, key.id.removeprefix(CLIENT_PREFIX))
-        is_same = text is not None and self._granted(_RECORD.validate_json(text), key.expires_at) == key
+        found = self._known.get(key.id.removeprefix(CLIENT_PREFIX))
+        is_same = found is not None and self._granted(found, key.expires_at) == key
         return is_same and key.status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active"
 
     def _granted(self, found: ConnectedClient, until: str | None) -> KeyRecord | None:
@@ -198,23 +195,21 @@ class Authorization:
 
     def connected(self, workspace_id: str, actor: str | None = None) -> list[ConnectedClient]:
         """Return the connected clients of a workspace, or of one actor in it, newest first."""
-        now, found = self._clock(), (_RECORD.validate_json(text) for _, text in self._records.list(KIND))
-        chosen = (each for each in found if each.workspace_id == workspace_id and actor in {None, each.actor})
+        now = self._clock()
+        chosen = (
+            each for each in self._known.list() if each.workspace_id == workspace_id and actor in {None, each.actor}
+        )
         kept = (each for each in chosen if each.access and each.expires_at > now)
         return sorted(kept, key=lambda each: each.created_at, reverse=True)
 
     def disconnect(self, found: ConnectedClient, outcome: str = "ok", **facts: str) -> None:
         """Revoke all tokens of a client. `facts` are fields of the audit entry, such as who does it (`by`)."""
-        self._records.put(KIND, found.id, None, entry=self._entry("disconnect", found, outcome, **facts))
+        self._known.put(found.id, None, entry=self._entry("disconnect", found, outcome, **facts))
 
-    def _stored(self, token: str) -> tuple[str, ConnectedClient | None]:
-        """Return the record that a code or token names, with its stored text. The token is not checked."""
+    def _stored(self, token: str) -> ConnectedClient | None:
+        """Return the record that a code or token names. The token is not checked."""
         parts = token.split("_")
-        text = self._records.get(KIND, _id(parts[1])) if len(parts) == 3 else None
-        return text or "", None if text is None else _RECORD.validate_json(text)
-
-    def _put(self, record: ConnectedClient, expected: str | None, entry: LogEntry | None = None) -> None:
-        self._records.put(KIND, record.id, _RECORD.dump_json(record).decode(), expected=expected, entry=entry)
+        return self._known.get(_id(parts[1])) if len(parts) == 3 else None
 
     def _entry(self, operation: str, found: ConnectedClient, outcome: str = "ok", **facts: str) -> LogEntry:
         own = {"workspace": found.workspace_id, "client": found.client_id}
@@ -224,10 +219,15 @@ class Authorization:
 
 def remove_expired(records: LocationRecords, now: float) -> None:
     """Remove the records of clients whose code or refresh token has expired."""
-    for name, text in records.list(KIND):
-        if _RECORD.validate_json(text).expires_at <= now:
+    known = _known(records)
+    for each in known.list():
+        if each.expires_at <= now:
             with suppress(Conflict):  # it was used at the last moment
-                records.put(KIND, name, None, expected=text)
+                known.put(each.id, None, before=each)
+
+
+def _known(records: LocationRecords) -> RecordKind[ConnectedClient]:
+    return RecordKind(records, KIND, ConnectedClient)
 
 
 def _check_code(form: Mapping[str, str], found: ConnectedClient) -> None:

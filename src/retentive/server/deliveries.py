@@ -189,7 +189,7 @@ class Deliverer:
                 of = each.webhook_endpoint_id, kind
                 kept[of] += 1
                 if kept[of] > MAX_DELIVERIES or self._now() - (each.last_attempt_at or each.created_at) > KEPT:
-                    self._records.put(kind, each.key, None)
+                    self._webhooks.forget(kind, each)
 
     def _start_due(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
         """Start a batch of due deliveries of each endpoint that has none running."""
@@ -198,7 +198,7 @@ class Deliverer:
         for delivery in self._webhooks.deliveries(PENDING):
             endpoint = endpoints.get(delivery.webhook_endpoint_id)
             if endpoint is None or endpoint.state == "disabled":
-                self._records.put(PENDING, delivery.key, None)
+                self._webhooks.forget(PENDING, delivery)
                 continue
             kept = pending.setdefault(endpoint.id, [])
             if len(kept) < MAX_DELIVERIES:

@@ -13,9 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-
-from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError
+from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.server.kinds import RecordKind
 from retentive.server.people import CACHE_S, Groups
 from retentive.server.rights import ID_PREFIX, Grant, KeyRecord
 from retentive.storage.contract import as_actor
@@ -42,16 +41,6 @@ class NewKey(NamedTuple):
 
     record: KeyRecord
     text: str
-
-
-_RECORD = TypeAdapter(KeyRecord)
-
-
-def _parsed(text: str) -> KeyRecord:
-    try:
-        return _RECORD.validate_json(text)
-    except ValueError:
-        raise Damaged("the record of an API key cannot be read") from None
 
 
 def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **fields: Any) -> NewKey:
@@ -129,7 +118,7 @@ class KeyStore:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._records = records
+        self._records, self._keys = records, RecordKind(records, KIND, KeyRecord)
         self.groups = Groups(records, clock=clock, monotonic=monotonic)
         self._clock = clock
         self._monotonic = monotonic
@@ -147,7 +136,8 @@ class KeyStore:
         """
         made = new_key(name, now=self.now(), **options)
         rights = {each: getattr(made.record, each) for each in ("principal", "scopes", "stores", "paths", "act_as")}
-        self._put(made.record, None, self._entry("key_created", by, integration, made.record, **rights))
+        entry = self._entry("key_created", by, integration, made.record, **rights)
+        self._keys.put(_short(made.record.id), made.record, before=None, entry=entry)
         return made
 
     def first(self) -> NewKey | None:
@@ -156,12 +146,14 @@ class KeyStore:
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
         """Return the record of a key. Raises `NotFound` if it does not exist or is in another workspace."""
-        return self._stored(key_id, workspace_id)[1]
+        record = self._keys.get(_short(key_id))
+        if record is None or record.id != key_id or workspace_id not in {None, record.workspace_id}:
+            raise NotFound("there is no such API key")
+        return record
 
     def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
         """Return the records of all keys, newest first. With `workspace_id`, return only keys of that workspace."""
-        found = [_parsed(text) for _, text in self._records.list(KIND)]
-        chosen = (record for record in found if workspace_id in {None, record.workspace_id})
+        chosen = (record for record in self._keys.list() if workspace_id in {None, record.workspace_id})
         return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
 
     def last_uses(self) -> dict[str, str]:
@@ -179,24 +171,24 @@ class KeyStore:
 
         Raises `NotFound`, `InvalidInput` or `Conflict`.
         """
-        text, before = self._stored(key_id, workspace_id)
+        before = self.get(key_id, workspace_id)
         given = {name: value for name, value in changes.items() if value is not None}
         if before.status == "archived" != given.get("status", "archived"):
             raise InvalidInput("the API key is archived and cannot be activated again")
         after = replace(before, **given)
         rate_of(after.rate_limit)
         plain_name("the name of an API key", after.name)
-        self._put(after, text, self._entry("key_changed", by, integration, after, **given))
+        entry = self._entry("key_changed", by, integration, after, **given)
+        self._keys.put(_short(key_id), after, before=before, entry=entry)
         self._cached.pop(key_id, None)
         return after
 
     def is_cached(self, text: str) -> bool:
-        """Return whether `authenticated` needs no storage for this text."""
-        key_id = id_in(text)
-        until, record = self._cached.get(key_id or "", (0.0, None))
-        if key_id is None or record is None or until <= self._monotonic():
-            return key_id is None
-        return self._is_used(key_id) and (self.groups.is_cached or record.status != "active")
+        """Return whether `authenticated` needs no storage for the text of this key."""
+        until, record = self._cached.get(id_in(text) or "", (0.0, None))
+        if record is None or until <= self._monotonic():
+            return False
+        return self._is_used(record.id) and (self.groups.is_cached or record.status != "active")
 
     def authenticated(self, text: str) -> KeyRecord | None:
         """Return the record of the active key with this text, with the grants of its groups. None if there is none.
@@ -227,14 +219,6 @@ class KeyStore:
             return False
         return self.groups.with_groups(record).grants == key.grants
 
-    def _stored(self, key_id: str, workspace_id: str | None) -> tuple[str, KeyRecord]:
-        """Return the stored text and the record of a key. Another version may have written that text differently."""
-        text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
-        record = None if text is None else _parsed(text)
-        if text is None or record is None or workspace_id not in {None, record.workspace_id}:
-            raise NotFound("there is no such API key")
-        return text, record
-
     def _known(self, key_id: str) -> KeyRecord | None:
         """Return the record of a key, from the cache or from storage. None if the key does not exist."""
         until, record = self._cached.get(key_id, (0.0, None))
@@ -253,18 +237,10 @@ class KeyStore:
         """Return whether this process has recorded a use of the key within the last minute."""
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S > self._monotonic()
 
-    def _put(self, record: KeyRecord, expected: str | None, entry: LogEntry) -> None:
-        text = _RECORD.dump_json(record).decode()
-        self._records.put(KIND, _short(record.id), text, expected=expected, entry=entry)
-
     def _entry(self, operation: str, by: str | None, integration: str, record: KeyRecord, **facts: object) -> LogEntry:
         present = {name: value for name, value in facts.items() if value}
         about: dict[str, Any] = {"workspace": record.workspace_id, "key": record.id, **present}
         return entry_of(operation, by, integration=integration, clock=self._clock, **about)
-
-
-def _is_id(key_id: str) -> bool:
-    return key_id.startswith(ID_PREFIX) and _short(key_id).isalnum() and key_id.isascii() and len(key_id) < 40
 
 
 def _short(key_id: str) -> str:

@@ -18,6 +18,7 @@ from retentive import __version__
 from retentive.errors import RetentiveError
 from retentive.opening import Retentive
 from retentive.server.background import MaintenanceRun, last_run
+from retentive.server.kinds import RecordKind
 from retentive.server.webhooks import DEAD, PENDING, Delivery
 from retentive.store.backup_runs import last_backup
 
@@ -70,10 +71,7 @@ def _of_run(name: str, run: Mapping[str, float], *, is_ok: bool) -> Iterator[Met
 
 
 def _of_webhooks(opened: Retentive) -> Iterator[Metric]:
-    pending, dead = (
-        [Delivery.model_validate_json(text) for _, text in opened.records.list(kind, limit=MAX_COUNTED)]
-        for kind in (PENDING, DEAD)
-    )
+    pending, dead = (RecordKind(opened.records, kind, Delivery).list(limit=MAX_COUNTED) for kind in (PENDING, DEAD))
     states = GaugeMetricFamily("retentive_webhook_deliveries", "Stored deliveries by state.", labels=["state"])
     states.add_metric(["pending"], len(pending))
     states.add_metric(["dead"], len(dead))

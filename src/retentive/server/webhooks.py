@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from standardwebhooks import Webhook
 
 from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.opening import Retentive
+from retentive.server.kinds import RecordKind
 from retentive.server.rights import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.change_marks import ENDPOINT, new_webhook_secret
@@ -87,8 +89,8 @@ class Webhooks:
     """Webhook endpoints of a location, with their deliveries. Threads and processes may share them."""
 
     def __init__(self, opened: Retentive) -> None:
-        self._opened = opened
-        self._records = opened.records
+        self._opened, self._endpoints = opened, RecordKind(opened.records, ENDPOINT, Endpoint)
+        self._deliveries = {kind: RecordKind(opened.records, kind, Delivery) for kind in STATES}
 
     def create(self, workspace_id: str, url: str, events: Iterable[WebhookEvent], **fields: Any) -> Endpoint:
         """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many endpoints."""
@@ -108,21 +110,20 @@ class Webhooks:
             since=dict.fromkeys(events, now),
             **{"name": "", "description": "", "state": "enabled", **fields},
         )
-        self._records.put(ENDPOINT, made.id, made.model_dump_json(), expected=None)
+        self._endpoints.put(made.id, made, before=None)
         self._opened.marks.look_again()
         return made
 
     def endpoints(self, workspace_id: str | None = None) -> list[Endpoint]:
         """Return the endpoints of a workspace or, without `workspace_id`, all endpoints. Oldest first."""
-        found = (Endpoint.model_validate_json(text) for _, text in self._records.list(ENDPOINT))
-        return [each for each in found if workspace_id in {None, each.workspace_id}]
+        return [each for each in self._endpoints.list() if workspace_id in {None, each.workspace_id}]
 
     def endpoint(self, endpoint_id: str) -> Endpoint:
         """Return an endpoint. Raises `NotFound`."""
-        text = self._records.get(ENDPOINT, endpoint_id) if _is_id(endpoint_id) else None
-        if text is None:
+        found = self._endpoints.get(endpoint_id)
+        if found is None:
             raise NotFound("there is no such webhook endpoint")
-        return Endpoint.model_validate_json(text)
+        return found
 
     def change(self, endpoint_id: str, **changes: Any) -> Endpoint:
         """Change an endpoint. Raises `NotFound` or `Conflict`."""
@@ -130,7 +131,7 @@ class Webhooks:
         after = before.model_copy(update={**changes, "updated_at": now})
         known = before.since if before.state == "enabled" else {}
         after = after.model_copy(update={"since": {each: known.get(each, now) for each in after.enabled_events}})
-        self._records.put(ENDPOINT, endpoint_id, after.model_dump_json(), expected=before.model_dump_json())
+        self._endpoints.put(endpoint_id, after, before=before)
         return after
 
     def rotate(self, endpoint_id: str) -> Endpoint:
@@ -141,16 +142,20 @@ class Webhooks:
     def delete(self, endpoint_id: str) -> None:
         """Delete an endpoint with its deliveries. Raises `NotFound`."""
         self.endpoint(endpoint_id)
-        self._records.put(ENDPOINT, endpoint_id, None)
+        self._endpoints.put(endpoint_id, None)
         for kind in STATES:
             for each in self.deliveries(kind, endpoint_id):
-                self._records.put(kind, each.key, None)
+                self.forget(kind, each)
 
     def deliveries(self, kind: str, endpoint_id: str = "") -> list[Delivery]:
         """Return the deliveries of one endpoint, or without `endpoint_id` of all, newest first."""
         start = f"{endpoint_id}." if endpoint_id else ""
-        found = [text for key, text in self._records.list(kind, after=start) if key.startswith(start)]
-        return sorted(map(Delivery.model_validate_json, found), key=lambda each: each.created_at, reverse=True)
+        found = takewhile(lambda each: each.key.startswith(start), self._deliveries[kind].list(start))
+        return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+    def forget(self, kind: str, delivery: Delivery) -> None:
+        """Remove a delivery."""
+        self._deliveries[kind].put(delivery.key, None)
 
     def queue(
         self, endpoint: Endpoint, event: SentEvent, at: datetime, about: str, position: str = "", **more: str
@@ -177,7 +182,7 @@ class Webhooks:
             body=json.dumps({"type": "event", "id": event_id, "created_at": created_at, "data": data}),
             due=AT_ONCE,
         )
-        self._records.put(PENDING, made.key, made.model_dump_json())
+        self._deliveries[PENDING].put(made.key, made)
         return made
 
     def settle(self, before: Delivery, **outcome: Any) -> None:
@@ -185,10 +190,10 @@ class Webhooks:
         after = before.model_copy(update=outcome)
         if after.state == "pending":
             with suppress(Conflict):
-                self._records.put(PENDING, after.key, after.model_dump_json(), expected=before.model_dump_json())
+                self._deliveries[PENDING].put(after.key, after, before=before)
             return
-        self._records.put(DEAD if after.state == "dead" else DONE, after.key, after.model_dump_json())
-        self._records.put(PENDING, after.key, None)
+        self._deliveries[DEAD if after.state == "dead" else DONE].put(after.key, after)
+        self.forget(PENDING, after)
 
 
 def check_url(url: str, *, to_private: bool) -> str:
@@ -221,7 +226,3 @@ def is_public(address: str) -> bool:
         inside = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1]
         found = ipaddress.IPv4Address(found.packed[12:]) if found in _NAT64 else inside or found
     return found.is_global and not found.is_multicast and not found.is_reserved
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.replace("_", "").isalnum() and len(text) <= 60

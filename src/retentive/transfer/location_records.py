@@ -171,7 +171,7 @@ def _object(value: str) -> dict[str, Any]:
 
 
 def _json(value: Mapping[str, object]) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)  # the form that the server compares with
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _kind(name: str) -> str:

@@ -16,7 +16,7 @@ from retentive.errors import InvalidInput
 from retentive.server.keys import KeyStore, id_in, new_key
 from retentive.store.location_records import LocationRecords
 from support.clock import Clock
-from support.http_api import Api
+from support.http_api import Api, another_version
 
 KEYS = "/v1/organizations/api_keys"
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -62,10 +62,9 @@ def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
 def test_a_key_that_another_version_stored_can_be_revoked() -> None:
     """The stored text may have other fields, spaces and escapes than this version writes."""
     with retentive.open("sqlite://") as opened:
-        keys, records = KeyStore(LocationRecords(opened.backend)), LocationRecords(opened.backend)
+        keys = KeyStore(opened.records)
         made = keys.create("Zoë")
-        (name, text) = next(iter(records.list("api_key")))
-        records.put("api_key", name, json.dumps({**json.loads(text), "max_body_bytes": None}))
+        another_version(opened, "api_key")
         assert keys.change(made.record.id, status="archived").name == "Zoë"
         assert keys.authenticated(made.text) is None
 

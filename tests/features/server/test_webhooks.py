@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import BATCH, LOOK_S, MARKED_S, PAUSES_S, SEEN, Deliverer
 from retentive.server.webhooks import PENDING, Webhooks, check_url, is_public
 from support.clock import Clock
-from support.http_api import Api, serving
+from support.http_api import Api, another_version, serving
 from support.listener import Answer, Received, listening
 from support.places import LASTING, place_of
 from support.served_process import process_serving
@@ -429,6 +430,8 @@ def test_a_test_event_and_a_new_secret(api: Api, receiver: Receiver, rounds: Rou
     ((_, headers, _),) = receiver.events()
     assert len(headers["webhook-signature"].split()) == 1
     assert [each["state"] for each in api.get(f"{at}/deliveries").body["data"]] == ["delivered"] * 2
+    rounds(after_s=30 * 86_400 + 1)
+    assert api.get(f"{at}/deliveries").body["data"] == []  # kept for 30 days
     api.post(at, {"state": "disabled"})
     assert api.post(f"{at}/test").status == 400
 
@@ -452,19 +455,32 @@ def test_addresses() -> None:
     assert [each for each in public if not is_public(each)] == [each for each in private if is_public(each)] == []
 
 
-def test_a_name_with_a_private_address_gets_nothing(api: Api, receiver: Receiver, opened: retentive.Retentive) -> None:
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["93.184.216.34", "127.0.0.1"]], ids=len)
+def test_a_name_with_a_private_address_gets_nothing(
+    api: Api, receiver: Receiver, opened: retentive.Retentive, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The address is checked at the delivery: a name that was public may resolve to another address later."""
-    made = endpoint(api, receiver)
-    url = receiver.url.replace("http://127.0.0.1", "https://localhost")
-    opened.records.put("webhook_endpoint", made["id"], None)
-    Webhooks(opened).create("wrkspc_default", url, ALL)
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 443)) for each in addresses]
+    Webhooks(opened).create("wrkspc_default", "https://hooks.example/", ALL)
     opened.create_store("s")
     deliverer = Deliverer(opened)
-    deliverer(lambda: True)
-    deliverer.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        deliverer(lambda: True)
+        deliverer.close()
     (waiting,) = Webhooks(opened).deliveries(PENDING)
     assert (waiting.last_error, waiting.attempts) == ("the host has a private address", 1)
-    assert receiver.events() == []
+
+
+def test_what_another_version_stored_can_be_changed(opened: retentive.Retentive) -> None:
+    hooks = Webhooks(opened)
+    made = hooks.create("wrkspc_default", "https://hooks.example/", ALL)
+    hooks.queue(made, "webhook.test", made.created_at, made.id)
+    for kind in ("webhook_endpoint", PENDING):
+        another_version(opened, kind)
+    assert hooks.change(made.id, name="new").name == "new"
+    hooks.settle(hooks.deliveries(PENDING)[0], attempts=1)
+    assert [each.attempts for each in hooks.deliveries(PENDING)] == [1]
 
 
 def test_one_leader_within_a_lease(opened: retentive.Retentive) -> None:

@@ -6,15 +6,15 @@ that it reads leaves proposals, which a person accepts. One into a new memory st
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 import anyio
@@ -23,6 +23,7 @@ from retentive.agent.events import AgentError, Event, TokenUsage, UsageReport
 from retentive.agent.tidy import SensitiveMemories, Tidied, tidier_of, tidy_store_async, transcripts_in
 from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
 from retentive.opening import Retentive
+from retentive.server.kinds import RecordKind
 from retentive.storage.contract import Actor, now_us, sortable_id, to_datetime
 from retentive.store import MemoryStore, with_options
 from retentive.tidy_lease import is_tidied
@@ -38,6 +39,8 @@ ENDED: tuple[DreamStatus, ...] = ("completed", "failed", "canceled")
 STOPPED = "interrupted"
 MAX_DREAMS, MAX_WAITING = 1_000, 20
 """Dreams that a workspace keeps, and that may wait in it."""
+SETTLED = timedelta(minutes=1)
+"""Time after the end of a dream in which another process may still record an older one."""
 _JOB = Actor("job", "dream")
 _UNLOCKED = {"read_only": False, "read_only_paths": (), "allow_write": {}}
 _UNLIMITED = {"max_memories": 0, "max_memory_bytes": 0, "max_store_bytes": 0}
@@ -64,36 +67,33 @@ class Dreams:
     """Dreams of a location. Threads and processes may share the object."""
 
     def __init__(self, opened: Retentive) -> None:
-        self._records = opened.records
+        self._known = RecordKind(opened.records, KIND, Dream)
 
     def create(self, **fields: Any) -> Dream:
         """Record a new dream. Raises `InvalidInput` if too many wait already. The oldest of too many are forgotten."""
-        own, at = [each for each in self.all() if each.workspace_id == fields["workspace_id"]], now_us()
+        known = self.all()
+        own = [each for each in known if each.workspace_id == fields["workspace_id"]]
+        at = max([now_us(), *((time_in_id(each.id) or 0) + 1 for each in known[:1])])  # later than all, by any clock
         ended = [each for each in own if each.status not in OPEN]
         if len(own) - len(ended) >= MAX_WAITING:
             raise InvalidInput(f"{MAX_WAITING} dreams wait already; cancel some, or wait until they have ended")
         for old in ended[MAX_DREAMS - 1 :]:
-            self._records.put(KIND, old.id, None)
+            self._known.put(old.id, None)
         fields |= {"id": sortable_id("drm_", at), "status": "pending", "created_at": to_datetime(at)}
         made = Dream.model_validate(fields)
-        self._records.put(KIND, made.id, made.model_dump_json())
+        self._known.put(made.id, made)
         return made
 
-    def all(self) -> list[Dream]:
-        """Return all dreams, newest first."""
-        return [Dream.model_validate_json(text) for _, text in reversed(self._records.list(KIND))]
-
-    def open(self) -> list[Dream]:
-        """Return the dreams that have not ended, oldest first."""
-        texts = [text for _, text in self._records.list(KIND) if json.loads(text)["status"] in OPEN]
-        return list(map(Dream.model_validate_json, texts))
+    def all(self, after: str = "") -> list[Dream]:
+        """Return all dreams, newest first, or those that are newer than the one with the id `after`."""
+        return self._known.list(after)[::-1]
 
     def get(self, dream_id: str) -> Dream:
         """Return a dream. Raises `NotFound`."""
-        text = self._records.get(KIND, dream_id) if time_in_id(dream_id) else None
-        if text is None:
+        found = self._known.get(dream_id)
+        if found is None:
             raise NotFound("no such dream")
-        return Dream.model_validate_json(text)
+        return found
 
     def change(self, dream_id: str, *statuses: DreamStatus, **changes: Any) -> Dream:
         """Change a dream, and return it. Raises `Conflict` unless it has one of these statuses."""
@@ -103,7 +103,7 @@ class Dreams:
                 raise Conflict(f"the dream is {present.status}")
             after = present.model_copy(update=changes)
             with suppress(Conflict):  # changed meanwhile
-                self._records.put(KIND, dream_id, after.model_dump_json(), expected=present.model_dump_json())
+                self._known.put(dream_id, after, before=present)
                 return after
 
     def end(self, dream_id: str, status: DreamStatus, error: DreamError | None = None) -> Dream:
@@ -116,10 +116,16 @@ class Dreamer:
 
     def __init__(self, opened: Retentive, api_key: str, url: str) -> None:
         self._opened, self._api_key, self._url, self._dreams = opened, api_key, url, Dreams(opened)
+        self._ended = ""  # all dreams up to this one have ended, so no round reads them again
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
         """Run the dreams that wait, one after the other. Raises `RetentiveError`."""
-        for dream in self._dreams.open():
+        dreams, settled = self._dreams.all(self._ended)[::-1], datetime.now(UTC) - SETTLED
+        for dream in takewhile(lambda each: each.ended_at is not None and each.ended_at < settled, dreams):
+            self._ended = dream.id
+        for dream in dreams:
+            if dream.status in ENDED:
+                continue
             with suppress(Conflict):  # somebody canceled it, or another process runs it
                 if dream.status == "running":  # the process that ran it has ended
                     self._dreams.end(dream.id, "failed", DreamError(type=STOPPED, message="the server stopped"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -209,7 +210,7 @@ def test_cancel_and_archive(world: World, store: MemoryStore) -> None:
     world.until(first, "running")
     with pytest.raises(anthropic.BadRequestError):
         world.dreams.archive(first.id)
-    for each in (first, second):
+    for each in (second, first):  # else the second could begin
         assert world.dreams.cancel(each.id).status == "canceled"
         assert world.dreams.cancel(each.id).status == "canceled"
     world.gate.set()
@@ -314,6 +315,44 @@ def test_a_restart(tmp_path: Path, claude: ScriptedClaude, gate: Event, sent: si
         assert (lost.status, lost.error and lost.error.type) == ("failed", "interrupted")
         assert world.until(waiting, "completed", "failed").status == "completed"
         assert texts(world.opened.store()) == BEFORE
+
+
+def put(world: World, dream: BetaDream, number: int, **changes: Any) -> str:
+    """Record another dream, which is `number` later than one that ended long ago."""
+    records, dream_id = world.opened.records, f"drm_{int(dream.id[4:], 16) + number:032x}"
+    found = json.loads(records.get("dream", dream.id) or "") | {"ended_at": "2026-01-01T00:00:00Z"}
+    records.put("dream", dream_id, json.dumps(found | {"id": dream_id} | changes))
+    return dream_id
+
+
+def test_dreams_that_ended_are_not_read_each_second(world: World, store: MemoryStore) -> None:
+    done, records = world.until(world.create(store), "completed", "failed"), world.opened.records
+    for key, text in records.list("dream"):
+        records.put("dream", key, json.dumps(json.loads(text) | {"ended_at": "2026-01-01T00:00:00Z"}))
+
+    def is_ended(number: int) -> None:
+        dream_id = put(world, done, number, status="running", ended_at=None)
+        until(lambda: json.loads(records.get("dream", dream_id) or "")["status"] == "failed")
+
+    before = records.get("dream", done.id)
+    is_ended(1)
+    records.put("dream", done.id, json.dumps({**json.loads(before or ""), "status": "unreadable"}))
+    is_ended(2)
+    records.put("dream", done.id, before)
+
+
+@pytest.mark.long
+def test_a_workspace_keeps_1000_dreams(world: World, store: MemoryStore) -> None:
+    done, other = world.until(world.create(store), "completed", "failed"), {"workspace_id": "wrkspc_full"}
+    ids = [put(world, done, number, **other) for number in range(1, 1_001)]
+    api = world.api.with_key("admin", **other)
+    inputs = [{"type": "memory_store", "memory_store_id": api.post("/v1/memory_stores", {"name": "s"}).body["id"]}]
+    made = api.post("/v1/dreams", {"inputs": inputs, "model": "m"}).body["id"]
+    api.post(f"/v1/dreams/{made}/cancel")
+    found = [key for key, text in world.opened.records.list("dream") if "wrkspc_full" in text]
+    assert found == [*ids[1:], made]
+    for each in found:
+        world.opened.records.put("dream", each, None)
 
 
 def test_without_an_api_key(tmp_path: Path, claude: ScriptedClaude, gate: Event) -> None:

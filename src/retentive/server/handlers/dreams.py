@@ -11,7 +11,7 @@ from pydantic import Field
 from retentive.errors import Conflict, NotFound
 from retentive.locations import find_store
 from retentive.server.calls import READ, WRITE, RouteCall, Routes, lacking
-from retentive.server.dreams import ENDED, Dream, Dreams
+from retentive.server.dreams import ENDED, OPEN, Dream, Dreams
 from retentive.server.errors import HttpError, forbidden, invalid
 from retentive.tidy_lease import is_tidied
 from retentive.wire import base
@@ -28,13 +28,17 @@ route = Routes()
 def create_dream(call: RouteCall, body: wire.DreamCreation) -> wire.DreamObject:
     """Let Claude tidy a memory store: a new one (needs the scope `admin`), or by proposals to the same one."""
     store_id = next(each.memory_store_id for each in body.inputs if isinstance(each, wire.StoreInput))
-    _check(call, store_id)
-    behavior = body.output_behavior
+    info, behavior = call.location.info(store_id), body.output_behavior
+    key = call.caller.within(info).key
+    if not key.allows("write") or key.paths or key.write_paths:
+        raise forbidden("a dream needs the scope write for the whole memory store")
+    if info.archived_at is not None:
+        raise invalid("the memory store is archived")
     if isinstance(behavior, wire.UpdateExisting):
         if behavior.memory_store_id != store_id:
             raise invalid("output_behavior: memory_store_id must be that of the input")
-        waiting = [each.store_id for each in Dreams(call.location.opened).open() if each.is_update]
-        if store_id in waiting or is_tidied(call.location.opened.records, store_id):
+        updates = [each for each in Dreams(call.location.opened).all() if each.is_update and each.status in OPEN]
+        if store_id in [each.store_id for each in updates] or is_tidied(call.location.opened.records, store_id):
             raise Conflict("another dream or run is tidying this memory store")
     elif (there := call.caller.key.within("", None)) is None or not there.allows("admin"):
         raise lacking(("admin",))
@@ -102,16 +106,6 @@ def archive_dream(call: RouteCall) -> wire.DreamObject:
     with suppress(Conflict):
         return Dreams(call.location.opened).change(found.id, *ENDED, archived_at=at)
     raise invalid("the dream has not ended; cancel it first")
-
-
-def _check(call: RouteCall, store_id: str) -> None:
-    """Raise `HttpError` if the caller may not let a dream read a memory store."""
-    info = call.location.info(store_id)
-    key = call.caller.within(info).key
-    if not key.allows("write") or key.paths or key.write_paths:
-        raise forbidden("a dream needs the scope write for the whole memory store")
-    if info.archived_at is not None:
-        raise invalid("the memory store is archived")
 
 
 def _dream(call: RouteCall, scope: Scope) -> Dream:

@@ -32,7 +32,9 @@ from retentive.errors import (
 )
 from retentive.values.extras import why_unreachable
 from retentive.wire.base import Answer
-from retentive.wire.history import ConflictObject, ErrorAnswer, ObstacleObject
+from retentive.wire.errors import ErrorAnswer
+from retentive.wire.history import ConflictObject
+from retentive.wire.review import ObstacleObject
 
 if TYPE_CHECKING:
     from retentive.remote.location import ServerAddress

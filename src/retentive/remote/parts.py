@@ -40,6 +40,7 @@ from retentive.values.provenance import Contributor
 from retentive.values.records import Memory, Version, as_actor
 from retentive.values.text import digest
 from retentive.wire import history as wire
+from retentive.wire import review
 from retentive.wire.base import AnswerPage
 from retentive.wire.memories import MemoryObject
 
@@ -192,13 +193,13 @@ class RemoteReview(RemotePart, Review):
     def pending(self, actor: Who, session: str | None) -> list[Proposal]:
         who = as_actor(actor)
         query = {"actor": None if who is None else str(who), "session": session}
-        found = self._store.pages(AnswerPage[wire.ProposalObject], "/proposals", query)
+        found = self._store.pages(AnswerPage[review.ProposalObject], "/proposals", query)
         return [each.value(number=number) for number, each in enumerate(found)]
 
     @like(Review.show)
     def show(self, proposal_id: str) -> tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]:
         missing = f"there is no proposal {proposal_id} that awaits review"
-        found = self._store.get(wire.ProposalObject, f"/proposals/{segment(proposal_id)}", missing=missing)
+        found = self._store.get(review.ProposalObject, f"/proposals/{segment(proposal_id)}", missing=missing)
         proposal = found.value(number=0)
         changes = zip(proposal.changes, found.changes, strict=True)
         return proposal, [(change, each.before, each.after) for change, each in changes]
@@ -223,7 +224,7 @@ class RemoteReview(RemotePart, Review):
 
     @like(Review.decisions)
     def decisions(self) -> list[Decision]:
-        return [each.value() for each in self._store.pages(AnswerPage[wire.DecidedObject], "/proposal_decisions")]
+        return [each.value() for each in self._store.pages(AnswerPage[review.DecidedObject], "/proposal_decisions")]
 
     def _decided(
         self, verb: str, ids: Iterable[str] | None, actor: Who, options: JsonFields, *of: Who
@@ -237,7 +238,7 @@ class RemoteReview(RemotePart, Review):
             return DecisionOutcome()
         body = {"ids": chosen, "actor": None if who is None else str(who), "session": session, **options}
         try:
-            return self._store.post(wire.DecisionObject, f"/proposals/{verb}", body, actor).value()
+            return self._store.post(review.DecisionObject, f"/proposals/{verb}", body, actor).value()
         except Conflicts as error:
             return DecisionOutcome(obstacles=tuple(each.value() for each in error.conflicts))  # type: ignore[misc]
 
@@ -250,7 +251,9 @@ class RemoteTrust(RemotePart, Trust):
         check_level(level)
         top = f"{parsed(under).text}/"
         query = {"path_prefix": prefix(under.rpartition("/")[0] or under), "level": level}
-        found = (each.value() for each in self._store.pages(AnswerPage[wire.DoubtedObject], "/doubted_memories", query))
+        found = (
+            each.value() for each in self._store.pages(AnswerPage[review.DoubtedObject], "/doubted_memories", query)
+        )
         return [each for each in found if f"{each.path}/".startswith(top)]
 
     @like(Trust.contributors)
@@ -262,17 +265,17 @@ class RemoteTrust(RemotePart, Trust):
     def confirm(self, path: str, actor: Who) -> list[str]:
         missing = f"there is no memory at {parsed(path).written}"
         body = {"path": sent_path(path)}
-        return self._store.post(wire.ConfirmationResult, "/trust/confirm", body, actor, missing=missing).paths
+        return self._store.post(review.ConfirmationResult, "/trust/confirm", body, actor, missing=missing).paths
 
     @like(Trust.quarantine)
     def quarantine(self, pattern: str, actor: Who) -> bool:
         body = {"pattern": check_trust_pattern(pattern)}
-        return self._store.post(wire.QuarantineResult, "/trust/quarantine", body, actor).changed
+        return self._store.post(review.QuarantineResult, "/trust/quarantine", body, actor).changed
 
     @like(Trust.release)
     def release(self, pattern: str, actor: Who) -> bool:
         body = {"pattern": check_trust_pattern(pattern)}
-        return self._store.post(wire.QuarantineResult, "/trust/release", body, actor).changed
+        return self._store.post(review.QuarantineResult, "/trust/release", body, actor).changed
 
 
 class RemoteById(RemotePart, ById):

@@ -42,7 +42,7 @@ from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import plain_name
 from retentive.wire.base import Answer, AnswerPage
-from retentive.wire.history import PromotedObject, VersionObject
+from retentive.wire.history import VersionObject
 from retentive.wire.memories import (
     BatchAnswer,
     CheckFields,
@@ -54,6 +54,7 @@ from retentive.wire.memories import (
     RecallAnswer,
     SearchAnswer,
 )
+from retentive.wire.review import PromotedObject
 from retentive.wire.stores import EvidenceObject, ImportResult, SettingsObject, UsageObject
 
 if TYPE_CHECKING:

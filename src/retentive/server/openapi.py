@@ -19,7 +19,7 @@ from retentive import __version__
 from retentive.server.calls import STORE, Json, Route
 from retentive.server.handlers import ROUTES
 from retentive.values.text import MAX_NAME_CHARS
-from retentive.wire.history import BY_CODE, ErrorAnswer
+from retentive.wire.errors import BY_CODE, ErrorAnswer
 
 ERRORS = {
     "400": "The request is malformed, or over a limit",

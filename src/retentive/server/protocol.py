@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from retentive.server.errors import HttpError
-from retentive.wire.history import INVALID
+from retentive.wire.errors import INVALID
 
 if TYPE_CHECKING:
     from collections.abc import Callable

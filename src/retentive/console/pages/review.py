@@ -19,7 +19,7 @@ from retentive.server.handlers import history as api
 from retentive.storage.contract import Memory
 from retentive.values import diff
 from retentive.values.paths import ROOT
-from retentive.wire.history import Confirmation
+from retentive.wire.review import Confirmation
 
 ROWS, GROUP = 50, 100
 """Proposals in the queue, and on the page of a session."""

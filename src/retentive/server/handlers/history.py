@@ -38,7 +38,7 @@ from retentive.store.by_id import read_memory
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import origin_of
 from retentive.values.text import decoded
-from retentive.wire import base
+from retentive.wire import base, review
 from retentive.wire import history as wire
 
 NO_VERSION = "memory version"
@@ -250,7 +250,7 @@ def stream_events(call: RouteCall, after: EventCursor = None) -> Events:
 
 
 @route("POST", f"{STORE}/promote", READ, conflicts=True)
-def promote_memories(call: RouteCall, body: wire.Promotion) -> wire.PromotedObject:
+def promote_memories(call: RouteCall, body: review.Promotion) -> review.PromotedObject:
     """Propose a memory, or all memories below a directory, to another memory store, with their history.
 
     The key needs the scope `write` there. The proposal waits there for review, whatever the settings.
@@ -264,7 +264,7 @@ def promote_memories(call: RouteCall, body: wire.Promotion) -> wire.PromotedObje
     if call.request is not None:
         target = with_options(target, request=call.request)
     options = {"source": body.source, "session": body.session}
-    return wire.PromotedObject.of(call.store.promote(body.path, target, new_path=body.new_path, **options))
+    return review.PromotedObject.of(call.store.promote(body.path, target, new_path=body.new_path, **options))
 
 
 Proposer = Annotated[
@@ -278,15 +278,15 @@ OfSession = Annotated[str | None, Field(max_length=300, description="List the pr
 @route("GET", f"{STORE}/proposals", REVIEW, pages=True)
 def list_proposals(
     call: RouteCall, actor: Proposer = None, session: OfSession = None
-) -> base.AnswerPage[wire.ProposalObject]:
+) -> base.AnswerPage[review.ProposalObject]:
     """List the pending proposals, oldest first."""
     after, limit = int(call.start or -1), call.asked.limit
     rest = [each for each in call.store.review.pending(actor=actor, session=session) if each.number > after]
-    return call.page(wire.ProposalObject, rest[:limit], str(rest[limit - 1].number) if len(rest) > limit else None)
+    return call.page(review.ProposalObject, rest[:limit], str(rest[limit - 1].number) if len(rest) > limit else None)
 
 
 @route("POST", f"{STORE}/proposals/accept", REVIEW, conflicts=True)
-def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionObject:
+def accept_proposals(call: RouteCall, body: review.Acceptances) -> review.DecisionObject:
     """Apply proposals, all or none, such as all of one session.
 
     The actor of the new versions is the actor who made the proposal. With `partial`, the others are applied, and
@@ -297,12 +297,12 @@ def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionOb
 
 
 @route("POST", f"{STORE}/proposals/refuse", REVIEW, conflicts=True)
-def refuse_proposals(call: RouteCall, body: wire.Refusal) -> wire.DecisionObject:
+def refuse_proposals(call: RouteCall, body: review.Refusal) -> review.DecisionObject:
     """Remove proposals, such as all of one session, and those that build on them."""
     return _decided(call.store.review.refuse(**_chosen(body)))
 
 
-def _chosen(body: wire.Refusal) -> dict[str, Any]:
+def _chosen(body: review.Refusal) -> dict[str, Any]:
     if body.ids is None and body.actor is None and body.session is None:
         raise invalid("name the ids of proposals, an actor or a session")
     return {"ids": body.ids, "proposed_by": body.actor, "session": body.session}
@@ -312,38 +312,38 @@ PROPOSAL = f"{STORE}/proposals/{{proposal_id}}"
 
 
 @route("GET", PROPOSAL, REVIEW)
-def retrieve_proposal(call: RouteCall) -> wire.ProposalObject:
+def retrieve_proposal(call: RouteCall) -> review.ProposalObject:
     """Retrieve a pending proposal with its texts."""
-    return wire.ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
+    return review.ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
 
 
 @route("POST", f"{PROPOSAL}/accept", REVIEW, conflicts=True)
-def accept_proposal(call: RouteCall, body: wire.Acceptance) -> wire.DecisionObject:
+def accept_proposal(call: RouteCall, body: review.Acceptance) -> review.DecisionObject:
     """Apply a proposal, as `proposals/accept` does."""
     mode: Mode = "force" if body.force else "merge" if body.merge else "refuse"
     return _decided(call.store.review.accept([call.ids["proposal_id"]], actor=call.caller.actor, mode=mode))
 
 
 @route("POST", f"{PROPOSAL}/refuse", REVIEW, conflicts=True)
-def refuse_proposal(call: RouteCall) -> wire.DecisionObject:
+def refuse_proposal(call: RouteCall) -> review.DecisionObject:
     """Remove a proposal, and those that build on it."""
     return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
 
 
 @route("GET", f"{STORE}/proposal_decisions", REVIEW, pages=True)
-def list_decisions(call: RouteCall) -> base.AnswerPage[wire.DecidedObject]:
+def list_decisions(call: RouteCall) -> base.AnswerPage[review.DecidedObject]:
     """List the newest 1,000 decisions on proposals, newest first."""
     found, start = call.store.review.decisions(), int(call.start or 0)
     end = start + call.asked.limit
-    return call.page(wire.DecidedObject, found[start:end], str(end) if len(found) > end else None)
+    return call.page(review.DecidedObject, found[start:end], str(end) if len(found) > end else None)
 
 
-def _decided(outcome: DecisionOutcome) -> wire.DecisionObject:
+def _decided(outcome: DecisionOutcome) -> review.DecisionObject:
     if outcome.obstacles and not (outcome.done or outcome.already):
         message = "the proposal cannot be accepted or refused now, so nothing was changed"
-        conflicts = list(map(wire.ObstacleObject.of, outcome.obstacles))
+        conflicts = list(map(review.ObstacleObject.of, outcome.obstacles))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
-    return wire.DecisionObject.of(outcome)
+    return review.DecisionObject.of(outcome)
 
 
 AtLevel = Annotated[Level | None, Field(description="Only memories at this level")]
@@ -352,25 +352,25 @@ AtLevel = Annotated[Level | None, Field(description="Only memories at this level
 @route("GET", f"{STORE}/doubted_memories", REVIEW, pages=True)
 def list_doubted_memories(
     call: RouteCall, path_prefix: base.Under = "/", level: AtLevel = None
-) -> base.AnswerPage[wire.DoubtedObject]:
+) -> base.AnswerPage[review.DoubtedObject]:
     """List the memories that are not trusted, hidden ones included, by path."""
     found = call.store.trust.page(path_prefix, level=level, after=call.start, limit=call.asked.limit)
-    return call.page(wire.DoubtedObject, found.items, found.next)
+    return call.page(review.DoubtedObject, found.items, found.next)
 
 
 @route("POST", f"{STORE}/trust/confirm", REVIEW)
-def confirm_memories(call: RouteCall, body: wire.Confirmation) -> wire.ConfirmationResult:
+def confirm_memories(call: RouteCall, body: review.Confirmation) -> review.ConfirmationResult:
     """Trust the present text of a memory, or of all memories below a directory."""
-    return wire.ConfirmationResult(paths=call.store.trust.confirm(body.path))
+    return review.ConfirmationResult(paths=call.store.trust.confirm(body.path))
 
 
 @route("POST", f"{STORE}/trust/quarantine", ADMIN)
-def quarantine_contributors(call: RouteCall, body: wire.TrustPattern) -> wire.QuarantineResult:
+def quarantine_contributors(call: RouteCall, body: review.TrustPattern) -> review.QuarantineResult:
     """Hide all memories to which an actor, a session or a source contributed."""
-    return wire.QuarantineResult(pattern=body.pattern, changed=call.store.trust.quarantine(body.pattern))
+    return review.QuarantineResult(pattern=body.pattern, changed=call.store.trust.quarantine(body.pattern))
 
 
 @route("POST", f"{STORE}/trust/release", ADMIN)
-def release_contributors(call: RouteCall, body: wire.TrustPattern) -> wire.QuarantineResult:
+def release_contributors(call: RouteCall, body: review.TrustPattern) -> review.QuarantineResult:
     """End the quarantine of contributors."""
-    return wire.QuarantineResult(pattern=body.pattern, changed=call.store.trust.release(body.pattern))
+    return review.QuarantineResult(pattern=body.pattern, changed=call.store.trust.release(body.pattern))

@@ -34,7 +34,6 @@ PREFIX = "rtvd_"
 MAX_DOCUMENT_BYTES = 16 << 10
 MAX_DESCRIBED_BYTES = 4 << 10
 """Registrations are part of URLs, which the server limits to 16 KiB, with other parameters and encoded once more."""
-CACHED_S, MAX_CACHED = 300, 100
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _DOCUMENT = re.compile(r"https?://[^/?#]+/[^?#]")
 """Begin of a URL with a path."""
@@ -106,7 +105,6 @@ class Clients:
 
     def __init__(self, records: LocationRecords, *, to_private: bool) -> None:
         self._records, self._to_private = records, to_private
-        self._cached: dict[str, tuple[float, OAuthClient]] = {}
 
     def register(self, body: bytes) -> Json:
         """Return the registration of a client that sends its metadata. It is a public client, whatever it asked for.
@@ -134,12 +132,12 @@ class Clients:
             text = client_id.removeprefix(PREFIX).partition(".")[0]
             described = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
             return _client(described).model_copy(update={"client_id": client_id})
-        until, found = self._cached.get(client_id, (0.0, None))
-        if found is None or until <= time.monotonic():
-            found = _described(client_id, self._fetched(client_id))
-            if len(self._cached) >= MAX_CACHED:
-                self._cached.clear()
-            self._cached[client_id] = time.monotonic() + CACHED_S, found
+        found = _client(self._fetched(client_id))
+        if found.client_id != client_id or not found.client_name:
+            raise _unknown("the metadata document of the client names another client_id, or no client_name")
+        methods = found.token_endpoint_auth_methods_supported or ()  # ChatGPT signs its requests, if it can
+        if not {None, "none"} & {found.token_endpoint_auth_method, *methods}:
+            raise _unknown("token_endpoint_auth_method must be none, or the methods that are supported contain it")
         return found
 
     def check(self, client_id: str) -> None:
@@ -170,19 +168,6 @@ class Clients:
         if status != 200 or len(body) > MAX_DOCUMENT_BYTES:
             raise _unknown("the metadata document of the client is missing or too long")
         return body
-
-
-def _described(url: str, body: bytes) -> OAuthClient:
-    """Return the client that the document at a URL describes. Raises `OAuthError`.
-
-    ChatGPT signs its requests for tokens (`private_key_jwt`), except at servers that offer only `none`.
-    """
-    found = _client(body)
-    if found.client_id != url or not found.client_name:
-        raise _unknown("the metadata document of the client names another client_id, or no client_name")
-    if not {None, "none"} & {found.token_endpoint_auth_method, *(found.token_endpoint_auth_methods_supported or ())}:
-        raise _unknown("token_endpoint_auth_method must be none, or token_endpoint_auth_methods_supported contain it")
-    return found
 
 
 def _client(body: bytes) -> OAuthClient:

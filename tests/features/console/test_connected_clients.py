@@ -439,8 +439,7 @@ def test_a_wrong_document_is_refused(
         found["document"] |= {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": f"{url}/keys", **methods}
         assert "Connect Document ?" in person.get(asked.url()).text
         found["status"] = 500
-        assert "Connect Document ?" in person.get(asked.url()).text, "a document is read again after a while"
-        assert found["requests"] == 2
+        assert person.get(asked.url()).status == 400
 
 
 def test_no_document_is_fetched_from_a_private_address(flow: Flow, documents: tuple[str, dict[str, Any]]) -> None:

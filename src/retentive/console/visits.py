@@ -16,9 +16,8 @@ from starlette.responses import RedirectResponse, Response
 from retentive.console.figures import number_waiting
 from retentive.console.rendering import BASE, ID, PRIVATE, html_page, with_query
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
-from retentive.server.application import ClosingResponse
 from retentive.server.authorization import Authorization
-from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
+from retentive.server.calls import NO_STORE, Caller, ClosingResponse, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.server.keys import TOKEN_PREFIX
 from retentive.server.rights import OF_PATHS

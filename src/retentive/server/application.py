@@ -6,28 +6,29 @@ Handlers run in worker threads.
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from anyio import fail_after, to_thread
 from pydantic import TypeAdapter
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Router
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
 from retentive.server.authorization import ACCESS_PREFIX, CLIENT_PREFIX, GRANTED, Authorization
-from retentive.server.authorization_routes import authorization_routes
+from retentive.server.authorization_routes import oauth_routes
 from retentive.server.background import last_run
 from retentive.server.calls import (
     Caller,
+    ClosingResponse,
     Events,
     Route,
     RouteAnswer,
@@ -37,7 +38,16 @@ from retentive.server.calls import (
     lacking,
 )
 from retentive.server.clients import Clients
-from retentive.server.errors import HttpError, api_error, error_response, missing, no_method, overloaded, unauthorized
+from retentive.server.errors import (
+    HttpError,
+    api_error,
+    error_response,
+    missing,
+    no_method,
+    only,
+    overloaded,
+    unauthorized,
+)
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
 from retentive.server.limits import RateLimits, Workers
@@ -66,7 +76,6 @@ from retentive.server.requests import (
 from retentive.server.rights import KeyRecord
 from retentive.server.sessions import Sessions
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
-from retentive.transfer.files import CHUNK
 from retentive.wire.base import Fields, PageQuery
 
 if TYPE_CHECKING:
@@ -76,33 +85,6 @@ if TYPE_CHECKING:
 MAX_BODIES_BYTES = 256 << 20
 """Maximum total size of the request bodies that one process reads at the same time."""
 READY_S = 1.0
-
-
-class ClosingResponse(StreamingResponse):
-    """Response of pieces, or of an open file, that is closed even if the client disconnects before the first piece.
-
-    `close` replaces the method `close` of the content.
-    """
-
-    def __init__(
-        self,
-        content: Iterator[bytes] | AsyncIterator[bytes] | IO[bytes],
-        media_type: str,
-        *,
-        close: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> None:
-        read = getattr(content, "read", None)
-        pieces = content if read is None else iter(partial(read, CHUNK), b"")
-        super().__init__(pieces, media_type=media_type, **options)
-        self._close: Callable[[], None] = getattr(content, "close", lambda: None) if close is None else close
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, then close its content."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._close()
 
 
 class Server:
@@ -265,27 +247,31 @@ class Server:
         if text is None:
             raise unauthorized()
         base = self.public_url(request) if request.url.path == MCP else None  # tokens of connected clients are for it
-        if base is not None and self.authorization is not None and text.startswith(ACCESS_PREFIX):
-            record = await self.workers.run(partial(self.authorization.authenticated, text, base))
-            if record is None:
-                AUTH_FAILURES.labels("oauth_token").inc()
-                raise unauthorized()
-        else:
-            record = await self.authenticated(text)
+        record = await self.authenticated(text, base)
         return Caller(record, named_actor(request.headers, record))
 
-    async def authenticated(self, text: str) -> KeyRecord:
-        """Return the rights of an API key or an OAuth token. Raises `HttpError` 401 if it is not valid."""
-        keys, tokens = self.location.keys, self.tokens
-        source = keys if tokens is None or text.count(".") != 2 else tokens  # a JWT has two dots
-        authenticate = partial(source.authenticated, text)
-        is_quick = source is keys and keys.is_cached(text)
-        record = authenticate() if is_quick else await self.workers.run(authenticate)
+    async def authenticated(self, text: str, base: str | None = None) -> KeyRecord:
+        """Return the rights of an API key, an OAuth token or, at the URL `base`, a connected client.
+
+        Raises `HttpError` 401 if it is not valid.
+        """
+        find = partial(self._found, text, base)
+        record = find() if self.location.keys.is_cached(text) else await self.workers.run(find)
         if record is None:
-            AUTH_FAILURES.labels("api_key" if source is keys else "oauth_token").inc()
             raise unauthorized()
-        if source is tokens:
-            record = await self.workers.run(partial(keys.groups.with_groups, record))
+        return record
+
+    def _found(self, text: str, base: str | None) -> KeyRecord | None:
+        keys, kind = self.location.keys, "oauth_token"
+        if base is not None and self.authorization is not None and text.startswith(ACCESS_PREFIX):
+            record = self.authorization.authenticated(text, base)
+        elif self.tokens is not None and text.count(".") == 2:  # as a JWT has
+            record = self.tokens.authenticated(text)
+            record = record and keys.groups.with_groups(record)
+        else:
+            record, kind = keys.authenticated(text), "api_key"
+        if record is None:
+            AUTH_FAILURES.labels(kind).inc()
         return record
 
     async def read_body(self, request: Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
@@ -319,16 +305,6 @@ class Server:
     async def measured(self, _: Request) -> Response:
         """Respond to `/metrics` with the metrics."""
         return await to_thread.run_sync(metrics_answer, self.collector)
-
-    async def described_resource(self, request: Request) -> Response:
-        """Respond with the OAuth metadata of the server, or of the path at the end of the URL (RFC 9728)."""
-        path = request.url.path.removeprefix(METADATA)
-        base, found = self.public_url(request), {} if self.tokens is None else self.tokens.metadata(path)
-        if base is not None and self.is_issuer and path == MCP:
-            issuers = [base] if self.tokens is None else [base, *self.tokens.issuers]
-            found = {"resource": base + path, "resource_name": "retentive", "authorization_servers": issuers}
-            found |= {"scopes_supported": list(GRANTED), "bearer_methods_supported": ["header"]}
-        return JSONResponse(found) if found else error_response(request.scope, missing("route"))
 
 
 def _answered(call: RouteCall, route: Route) -> RouteAnswer:
@@ -378,20 +354,15 @@ def application(
         by_path.setdefault(route.path, {})[route.method] = route
     routes: list[BaseRoute] = [HttpRoute(path, _Endpoint(server, rows)) for path, rows in by_path.items()]
     routes += [
-        HttpRoute("/healthz", _healthy),
-        HttpRoute("/readyz", server.ready),
-        HttpRoute("/openapi.json", _described),
+        only("GET", "/healthz", _healthy),
+        only("GET", "/readyz", server.ready),
+        only("GET", "/openapi.json", _described),
         HttpRoute(MCP, server.mcp),
         *more,
     ]
     if server.has_metrics:
-        routes.append(HttpRoute("/metrics", server.measured))
-    if server.tokens is not None:
-        routes.append(HttpRoute(METADATA, server.described_resource))
-    if server.tokens is not None or server.authorization is not None:
-        routes.append(HttpRoute(METADATA + MCP, server.described_resource))
-    if server.authorization is not None:
-        routes += authorization_routes(server, server.authorization)
+        routes.append(only("GET", "/metrics", server.measured))
+    routes += oauth_routes(server)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Routes of the authorization server: its metadata, registration, tokens and revocation.
+"""Routes of OAuth: metadata of resources, and the metadata, registration, tokens and revocation of clients.
 
 None of them needs a key. They answer with the errors of OAuth. The authorization endpoint is a page of the console.
 """
@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 
 from retentive.errors import RetentiveError
@@ -24,11 +23,11 @@ from retentive.server.authorization import (
     REGISTER,
     REVOKE,
     TOKEN,
-    Authorization,
 )
 from retentive.server.calls import Json
 from retentive.server.clients import OAuthError
-from retentive.server.errors import HttpError, missing, no_method
+from retentive.server.errors import HttpError, error_response, missing, only
+from retentive.server.requests import MCP, METADATA
 
 if TYPE_CHECKING:
     from retentive.server.application import Server
@@ -37,8 +36,17 @@ MAX_FORM_BYTES = 64 << 10
 NO_STORE = {"cache-control": "no-store", "pragma": "no-cache"}
 
 
-def authorization_routes(server: Server, authorization: Authorization) -> list[BaseRoute]:
-    """Return the routes of the authorization server. They answer 404 while the server does not know its URL."""
+def oauth_routes(server: Server) -> list[HttpRoute]:
+    """Return the routes for what the server has: issuers of tokens, and an authorization server.
+
+    Those of the authorization server answer 404 while the server does not know its URL.
+    """
+    authorization = server.authorization
+    paths = [METADATA + MCP] if server.tokens or authorization else []
+    paths += [METADATA] if server.tokens else []
+    routes = [only("GET", path, partial(_described_resource, server)) for path in paths]
+    if authorization is None:
+        return routes
 
     def route(method: str, path: str, answers: Callable[[bytes, str], Json], status: int = 200) -> HttpRoute:
         async def answer(request: Request) -> Response:
@@ -46,8 +54,6 @@ def authorization_routes(server: Server, authorization: Authorization) -> list[B
                 base = server.public_url(request)
                 if base is None:
                     raise missing("route")
-                if request.method not in {method, "HEAD" if method == "GET" else ""}:
-                    raise no_method(method)
                 body = await server.read_body(request, MAX_FORM_BYTES)
                 return JSONResponse(await server.workers.run(partial(answers, body, base)), status, NO_STORE)
             except OAuthError as error:
@@ -57,16 +63,26 @@ def authorization_routes(server: Server, authorization: Authorization) -> list[B
             except (HttpError, RetentiveError) as error:
                 return server.refusal(request.scope, error)
 
-        found = HttpRoute(path, answer)
-        found.methods = None  # `answer` refuses other methods, with an error like all others
-        return found
+        return only(method, path, answer)
 
     return [
+        *routes,
         route("GET", DESCRIPTION, lambda _, base: _description(base)),
         route("POST", REGISTER, lambda body, _: authorization.clients.register(body), 201),
         route("POST", TOKEN, lambda body, base: authorization.issue(_form(body), base)),
         route("POST", REVOKE, lambda body, _: authorization.revoke(_form(body))),
     ]
+
+
+async def _described_resource(server: Server, request: Request) -> Response:
+    """Respond with the OAuth metadata of the server, or of the path at the end of the URL (RFC 9728)."""
+    path = request.url.path.removeprefix(METADATA)
+    base, found = server.public_url(request), {} if server.tokens is None else server.tokens.metadata(path)
+    if base is not None and server.is_issuer and path == MCP:
+        issuers = [base] if server.tokens is None else [base, *server.tokens.issuers]
+        found = {"resource": base + path, "resource_name": "retentive", "authorization_servers": issuers}
+        found |= {"scopes_supported": list(GRANTED), "bearer_methods_supported": ["header"]}
+    return JSONResponse(found) if found else error_response(request.scope, missing("route"))
 
 
 def _description(base: str) -> Json:

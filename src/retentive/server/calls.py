@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import signature
 from typing import IO, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import create_model
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as RequestScope
 
 from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.server.dreams import dreams_key
 from retentive.server.errors import HttpError, forbidden, missing
 from retentive.server.keys import KeyStore
-from retentive.server.requests import next_of, start_of
+from retentive.server.requests import next_of, place_in
 from retentive.server.rights import ID_PREFIX, OF_PATHS, KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, with_options
 from retentive.store.location_records import LocationRecords
+from retentive.transfer.files import CHUNK
 from retentive.values.records import SYSTEM_STORE, RequestKey
 from retentive.wire.base import Answer, AnswerPage, Fields, ObjectOf, PageQuery
 from retentive.wire.stores import Scope
@@ -190,7 +194,7 @@ class RouteCall:
     @property
     def start(self) -> str:
         """Key after which the page of a list begins, empty for the first page. Raises `HttpError` 400."""
-        return start_of(self.asked.page, self.listing)
+        return "" if self.asked.page is None else place_in(self.asked.page, self.listing, 1)[0]
 
     def page(self, model: type[M], items: Iterable[Any], last: str | None) -> AnswerPage[M]:
         """Return a page of a list that shows `items`. `last` is the key after which the next page begins, if any."""
@@ -273,6 +277,30 @@ class Events:
     store: MemoryStore
     after: str
     may_continue: Callable[[], bool]
+
+
+class ClosingResponse(StreamingResponse):
+    """Response of pieces or a file, which it closes, or calls `close`, even if the client is gone before the first."""
+
+    def __init__(
+        self,
+        content: Iterator[bytes] | AsyncIterator[bytes] | IO[bytes],
+        media_type: str,
+        *,
+        close: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> None:
+        read = getattr(content, "read", None)
+        pieces = content if read is None else iter(partial(read, CHUNK), b"")
+        super().__init__(pieces, media_type=media_type, **options)
+        self._close: Callable[[], None] = getattr(content, "close", lambda: None) if close is None else close
+
+    async def __call__(self, scope: RequestScope, receive: Receive, send: Send) -> None:
+        """Send the response, then close its content."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._close()
 
 
 RouteAnswer: TypeAlias = "Answer | Streamed | Events"

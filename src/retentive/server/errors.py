@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route as HttpRoute
 from starlette.types import Scope
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.wire.history import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
+from retentive.wire.errors import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
 
 RETRY_AFTER_S = 1
 """Value of the header `retry-after`. Both SDKs sleep for that time."""
@@ -71,6 +73,19 @@ def invalid(message: str, code: str = "invalid_input") -> HttpError:
 def no_method(allowed: str) -> HttpError:
     """Return the error for a method that the path does not have. `allowed` are those that it has."""
     return HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=allowed)
+
+
+def only(method: str, path: str, answer: Callable[[Request], Awaitable[Response]]) -> HttpRoute:
+    """Return a route that refuses other methods with an error like all others."""
+
+    async def checked(request: Request) -> Response:
+        if request.method not in {method, "HEAD" if method == "GET" else ""}:
+            return error_response(request.scope, no_method(method))
+        return await answer(request)
+
+    found = HttpRoute(path, checked)
+    found.methods = None  # that of starlette would be plain text
+    return found
 
 
 def unauthorized() -> HttpError:

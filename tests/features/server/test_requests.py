@@ -105,8 +105,9 @@ def test_an_unknown_route(api: Api, path: str) -> None:
     assert (answer.status, answer.error) == (404, error("not_found_error", "route not found", "not_found"))
 
 
-def test_another_method(api: Api) -> None:
-    answer = api.delete(f"{UNKNOWN}/usage")
+@pytest.mark.parametrize("path", [f"{UNKNOWN}/usage", "/healthz", "/readyz", "/metrics", "/openapi.json"])
+def test_another_method(api: Api, path: str) -> None:
+    answer = api.delete(path)
     assert (answer.status, answer.headers["allow"]) == (405, "GET")
     assert answer.error == error("invalid_request_error", "method not allowed", "method_not_allowed")
 

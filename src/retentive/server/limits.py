@@ -72,6 +72,24 @@ _HEADER = "anthropic-ratelimit-requests-"
 """Start of the names of the headers of the hosted API. Source: Claude API docs, "Rate limits", response headers."""
 
 
+class _Buckets:
+    """Token buckets by name. The one that was used longest ago is forgotten if there are too many."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str, burst: int, per_s: float) -> float:
+        """Take a token. Return how many there were before; if there was less than one, none was taken."""
+        now = self._clock()
+        tokens, since = self._known.pop(name, (float(burst), now))
+        tokens = min(float(burst), tokens + max(0.0, now - since) * per_s)
+        if len(self._known) == _MAX_BUCKETS:
+            del self._known[next(iter(self._known))]
+        self._known[name] = tokens - 1 if tokens >= 1 else tokens, now
+        return tokens
+
+
 class RateLimits:
     """Checks request rates by token buckets, and counts event streams. For use in one thread.
 
@@ -88,8 +106,8 @@ class RateLimits:
     ) -> None:
         self._default = default
         self._max_streams = streams
-        self._clock, self._wall = clock, wall
-        self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
+        self._wall = wall
+        self._buckets = _Buckets(clock)
         self._streams = Counter[str]()
 
     def check(self, key_id: str, own: str | None) -> dict[str, str]:
@@ -103,13 +121,8 @@ class RateLimits:
         if text is None or rate is None:
             return {}
         burst, per_s = rate
-        now = self._clock()
-        tokens, since = self._buckets.pop((key_id, text), (float(burst), now))
-        tokens = min(float(burst), tokens + (now - since) * per_s)
-        if len(self._buckets) == _MAX_BUCKETS:
-            del self._buckets[next(iter(self._buckets))]  # the least recently used one
-        left = max(tokens - 1, 0.0) if tokens >= 1 else tokens
-        self._buckets[key_id, text] = left, now
+        tokens = self._buckets.take(f"{key_id} {text}", burst, per_s)
+        left = tokens - 1 if tokens >= 1 else tokens
         reset = datetime.fromtimestamp(math.ceil(self._wall() + (burst - left) / per_s), UTC)
         told = {"limit": str(burst), "remaining": str(int(left)), "reset": f"{reset:%Y-%m-%dT%H:%M:%SZ}"}
         headers: dict[str, Any] = {_HEADER + name: value for name, value in told.items()}
@@ -140,21 +153,19 @@ class RateLimits:
 
 
 MAX_FAILURES, FAILURES_S = 10, 60
-"""Failed sign-ins of an address or a key within these seconds, after which further ones get 429."""
+"""Failed sign-ins of an address or a key at this rate, after which further ones get 429."""
 MAX_NOTED = 100
-"""Failed sign-ins of these seconds that a process notes in the audit log, so that nobody can fill it."""
-_MAX_WATCHED = 10_000
+"""Failed sign-ins at this rate that a process notes in the audit log, so that nobody can fill it."""
 
 
 class Failures:
-    """Failed sign-ins within a minute. They are counted after the credential was checked.
+    """Counts failed sign-ins, after the credential was checked.
 
     So a right credential is never refused because others failed. Each process counts for itself. Threads may share it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._counts: dict[str, tuple[float, int]] = {}
+        self._buckets = _Buckets(clock)
         self._lock = Lock()
 
     def add(self, address: str, key_id: str) -> bool:
@@ -164,20 +175,13 @@ class Failures:
         """
         AUTH_FAILURES.labels("sign_in").inc()
         with self._lock:
-            if any(self._count(name) > MAX_FAILURES for name in (_network(address), key_id) if name):
+            if any(self._is_over(name, MAX_FAILURES) for name in (_network(address), key_id) if name):
                 message = "Too many failed sign-ins. Wait a minute."
                 raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(FAILURES_S))
-            return self._count("") <= MAX_NOTED
+            return not self._is_over("", MAX_NOTED)
 
-    def _count(self, name: str) -> int:
-        now = self._clock()
-        since, count = self._counts.pop(name, (now, 0))
-        if not 0 <= now - since < FAILURES_S:
-            since, count = now, 0
-        if len(self._counts) >= _MAX_WATCHED:
-            del self._counts[next(iter(self._counts))]  # the one that failed longest ago
-        self._counts[name] = since, count + 1
-        return count + 1
+    def _is_over(self, name: str, most: int) -> bool:
+        return self._buckets.take(name, most, most / FAILURES_S) < 1
 
 
 def _network(address: str) -> str:

@@ -151,23 +151,19 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise _malformed(f"{twice[:80]!r}: the name occurs twice")
+        raise ValueError(f"{twice[:80]!r}: the name occurs twice")
     return found
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _malformed(f"{name} is not JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise _malformed(f"the number {text[:40]} is too large")
+        raise ValueError(f"the number {text[:40]} is too large")
     return number
-
-
-def _malformed(message: str) -> HttpError:
-    return invalid(f"the body is not valid JSON: {message}")
 
 
 def read_query(query: bytes) -> dict[str, object]:
@@ -217,11 +213,6 @@ def place_in(page: str, of: str, size: int) -> list[str]:
     if made_of != digest(of)[:_DIGEST_CHARS] or len(place) != size:
         raise invalid("page: the cursor belongs to another list, or to a list with other filters")
     return place
-
-
-def start_of(page: str | None, of: str) -> str:
-    """Return the key after which a page begins. It is empty for the first page."""
-    return "" if page is None else place_in(page, of, 1)[0]
 
 
 def next_of(last: str | None, of: str) -> str | None:

@@ -196,21 +196,17 @@ class Sessions:
         """Return the current rights of somebody who signed in, by the id of the record. None if there are none left."""
         if self._code is not None:
             return self._local(self._code)
+        found = None
         if key_id.startswith(TOKEN_PREFIX):
             found = None if self.people is None else self.people.record(key_id)
         else:
-            found = self._active(key_id)
-        if found is not None:
+            with suppress(NotFound):
+                found = self._keys.get(key_id)
+        if found is not None and found.status_at(self._keys.now()) == "active":
             return self._keys.groups.with_groups(found)
         for name, text in self._records.list(KIND):
             if fields_of(text).get("key") == key_id:
                 self._end(name, reason="no_longer_valid")
-        return None
-
-    def _active(self, key_id: str) -> KeyRecord | None:
-        with suppress(NotFound):
-            record = self._keys.get(key_id)
-            return record if record.status_at(self._keys.now()) == "active" else None
         return None
 
     def _entry(self, operation: str, actor: str | None, outcome: str = "ok", **facts: str) -> LogEntry:

@@ -130,9 +130,12 @@ class Writer:
             connection.close()
         return response.status, answer
 
-    def lines_in(self, store: MemoryStore) -> list[str]:
-        """Numbered lines that the store has, oldest first."""
-        return store.read(f"/memories/{self.name}").splitlines(keepends=True)[::-1]
+    def check(self, store: MemoryStore) -> None:
+        """Each acknowledged line is stored once, in its order, and at most one other: that of the cut command."""
+        lines, expected = store.read(f"/memories/{self.name}").splitlines(keepends=True)[::-1], self.acknowledged[1:]
+        assert lines[: len(expected)] == expected
+        assert lines[len(expected) :] in ([], [f"{len(expected) + 2}\n"])
+        assert self.statuses <= {200, 503}
 
 
 @dataclass

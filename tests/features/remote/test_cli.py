@@ -106,21 +106,11 @@ def test_changes(remote: Run, local: Run) -> None:
          "operation": "created"}
     ]  # fmt: skip
     assert remote("write", "a.md", text="two\n").exit_code == 0
-    assert remote("replace", "a.md", "two", "three").exit_code == 0
-    assert remote("insert", "a.md", "0", "top").exit_code == 0
-    assert remote("cp", "a.md", "b.md").exit_code == 0
-    assert local("cat", "b.md").stdout == "top\nthree\n"
     assert remote("mv", made["memory_id"], "/memories/c.md").exit_code == 0
     assert remote("write", made["memory_id"], "new").exit_code == 0
-    assert remote("cat", made["memory_id"]).stdout == "new"
-    assert remote("rm", made["memory_id"]).exit_code == 0
+    assert remote("cat", made["memory_id"]).stdout == local("cat", "c.md").stdout == "new"
     assert remote("undo", "--yes").exit_code == 0
-    assert local("cat", "c.md").stdout == "new"
-    assert remote("undo", "HEAD").exit_code == 0
-    assert remote("rm", "b.md").exit_code == 0
-    assert remote("restore", "/memories", "--to", "HEAD~1").exit_code == 0
-    assert remote("redact", made["version_id"], "--yes").exit_code == 0
-    assert remote("erase", "b.md", "--yes").exit_code == 0
+    assert local("cat", "c.md").stdout == "two\n"
     assert remote("settings", "set", "view_chars=5000").exit_code == 0
     assert json.loads(local("--json", "settings").stdout)["view_chars"] == 5000
 

@@ -142,20 +142,31 @@ def test_a_change_whose_answer_is_lost(api: Api, proxy: Proxy, remote: Retentive
     caller = api.with_key("admin", act_as=("user:*",)) if name == "review.accept" else api  # not the author
     with retentive.open(api.url, api_key=caller.key) as opened:
         expected, after = plain(IN_STORE[name](opened.store(uncut.id))), state(uncut)
-    for number in range(1, MAX_MESSAGES):
+    for number in cuts(proxy):
         store = prepared(remote, f"cut {number} {name}")
         with retentive.open(proxy.through(api.url), api_key=caller.key) as opened:
             through = opened.store(store.id)
-            proxy.done.clear()
-            proxy.plan = Plan([Fault("message", number, "answer", "reset")])
-            proxy.cut_all()
+            cut(proxy, number)
             assert plain(IN_STORE[name](through)) == expected
             proxy.heal()
         assert state(store) == after
+
+
+def cuts(proxy: Proxy) -> Iterator[int]:
+    """Numbers of the messages of a call, until it had none to cut."""
+    for number in range(1, MAX_MESSAGES):
+        yield number
         if proxy.done.total() == 0:
             assert number > 1
             return
     pytest.fail("the call has more messages than this test has cuts")
+
+
+def cut(proxy: Proxy, number: int) -> None:
+    """Lose the answer to a message from now on."""
+    proxy.done.clear()
+    proxy.plan = Plan([Fault("message", number, "answer", "reset")])
+    proxy.cut_all()
 
 
 IN_PLACE: dict[str, Callable[[Retentive, str], Any]] = {
@@ -194,14 +205,8 @@ def test_a_change_of_stores_whose_answer_is_lost(api: Api, proxy: Proxy, remote:
         return reply.replace(key, "KEY"), sorted(each.replace(key, "KEY") for each in there if key in each)
 
     expected = changed(remote, f"uncut {name}!")
-    for number in range(1, MAX_MESSAGES):
+    for number in cuts(proxy):
         with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
-            proxy.done.clear()
-            proxy.plan = Plan([Fault("message", number, "answer", "reset")])
-            proxy.cut_all()
+            cut(proxy, number)
             assert changed(opened, f"cut {number} {name}!") == expected
             proxy.heal()
-        if proxy.done.total() == 0:
-            assert number > 1
-            return
-    pytest.fail("the call has more messages than this test has cuts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -316,6 +316,10 @@ def test_stores(remote: Retentive, api: Api) -> None:
     assert (changed.name, changed.description, changed.metadata) == ("Help", "notes", {"b": "2"})
     assert made.id in [each.id for each in remote.stores()]
     assert [each.id for each in remote.list_stores(limit=1).items] == [remote.stores()[-1].id]
+    at = made.created_at
+    assert made.id in [each.id for each in remote.list_stores(created_from=at).items]
+    assert made.id not in [each.id for each in remote.list_stores(created_to=at - timedelta(seconds=1)).items]
+    assert made.id not in [each.id for each in remote.list_stores(created_from=at + timedelta(seconds=1)).items]
     assert remote.archive_store("team 7/ü").archived_at is not None
     with pytest.raises(errors.Archived):
         remote.store(made.id).write(A, "two")

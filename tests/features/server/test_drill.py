@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
 import retentive
 from support.command_line import here
+from support.http_api import Api
 from support.places import place_of
 from support.profiles import some
 from support.served_process import started
@@ -20,36 +19,23 @@ A, B = "/memories/a.md", "/memories/b.md"
 URL = "https://hooks.example/"
 
 
-class Client:
-    """A client of a server, with the text of its key."""
+class Client(Api):
+    """A client of a server in another process."""
 
     def __init__(self, url: str, key: str) -> None:
-        self.url, self.key = url, key
-
-    def send(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        request = Request(f"{self.url}{path}", None if body is None else json.dumps(body).encode(), method=method)
-        request.add_header("x-api-key", self.key)
-        request.add_header("content-type", "application/json")
-        try:
-            with urlopen(request, timeout=60) as answer:
-                return answer.status, json.load(answer)
-        except HTTPError as error:
-            with error:
-                return error.code, json.load(error)
+        super().__init__(url, key, None)  # type: ignore[arg-type]
 
     def create(self, store_id: str, number: int, path: str, text: str) -> dict[str, Any]:
         """Send a command as the call of a tool, with the same id for the same number."""
         call = {"command": "create", "path": path, "file_text": text}
         body = {"type": "tool_use", "id": f"toolu_{number:024}", "name": "memory", "input": call}
-        status, answer = self.send("POST", f"/v1/memory_stores/{store_id}/tool", body)
-        assert status == 200, answer
-        return dict(answer)
+        return dict(self.post(f"/v1/memory_stores/{store_id}/tool", body).body)
 
     def everything(self, store_id: str) -> list[Any]:
         """Return what the key may see of keys, webhooks, stores and histories."""
         paths = ("/v1/organizations/api_keys", "/v1/webhook_endpoints", "/v1/memory_stores")
-        found = [self.send("GET", each) for each in (*paths, f"/v1/memory_stores/{store_id}/memory_versions")]
-        for key in found[0][1]["data"]:
+        found = [self.get(each).body for each in (*paths, f"/v1/memory_stores/{store_id}/memory_versions")]
+        for key in found[0]["data"]:
             key.pop("last_used_at")
         return found
 
@@ -70,9 +56,9 @@ def test_clients_go_on_after_everything_was_lost(kind: str, tmp_path: Path) -> N
     )
     with started("--at", at, *sealed, directory=tmp_path) as (_, lines):
         client = Client(lines[-1].split()[-1], admin)
-        store_id = client.send("POST", "/v1/memory_stores", {"name": "Team", "key": "team"})[1]["id"]
+        store_id = client.post("/v1/memory_stores", {"name": "Team", "key": "team"}).body["id"]
         hook = {"url": URL, "enabled_events": ["memory_store.archived"]}
-        secret = client.send("POST", "/v1/webhook_endpoints", hook)[1]["signing_secret"]
+        secret = client.post("/v1/webhook_endpoints", hook).body["signing_secret"]
         first = client.create(store_id, 1, A, "one")
         saved = client.everything(store_id)
         assert here(at, "admin", "backup", file).exit_code == 0  # while the server runs
@@ -88,11 +74,11 @@ def test_clients_go_on_after_everything_was_lost(kind: str, tmp_path: Path) -> N
         assert client.everything(store_id) == saved
         assert "already exists" in json.dumps(client.create(store_id, 3, A, "another"))
         client.create(store_id, 2, B, "after the backup")
-        assert len(client.everything(store_id)[3][1]["data"]) == 2
+        assert len(client.everything(store_id)[3]["data"]) == 2
         other = Client(client.url, reader)
-        assert other.send("GET", f"/v1/memory_stores/{store_id}")[0] == 200
-        assert other.send("POST", "/v1/memory_stores", {"name": "No"})[0] == 403
-        assert Client(client.url, admin[:-1] + "x").send("GET", "/v1/memory_stores")[0] == 401
+        assert other.get(f"/v1/memory_stores/{store_id}").status == 200
+        assert other.post("/v1/memory_stores", {"name": "No"}).status == 403
+        assert Client(client.url, admin[:-1] + "x").get("/v1/memory_stores").status == 401
     with retentive.open(new, keys=key_file if sealed else None) as opened:
         ((_, text),) = opened.records.list("webhook_endpoint")
         assert (json.loads(text)["secret"] == secret) == bool(sealed)

@@ -131,6 +131,10 @@ def bare(answer: Answer) -> tuple[int, object]:
     return answer.status, {**answer.body, "request_id": ""}
 
 
+def text_of(answer: Answer) -> str:
+    return answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+
+
 @pytest.fixture(scope="module")
 def foreign(api: Api) -> dict[str, str]:
     """Ids in a store that has two of everything, and of what its workspace has. No test may change it."""
@@ -205,7 +209,7 @@ def test_answers_contain_nothing_foreign(api: Api, foreign: dict[str, str], rout
     ids = {**filled(api.place.opened.store(own)), "api_key_id": id_in(other.key) or ""}
     ids["workspace_id"] = "wrkspc_default" if kind == "patterns" else f"wrkspc_{route.name}"
     answer = ask(other, route, ids)
-    text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+    text = text_of(answer)
     hidden = [foreign[name] for name in UNKNOWN if kind == "workspace" or name != "workspace_id"]
     assert [each for each in hidden if each in text] == []
 
@@ -277,7 +281,7 @@ def test_a_key_for_some_paths_sees_nothing_else(api: Api, store: MemoryStore, ro
         own = {**ids, "memory_id": written.memory_id, "memory_version_id": written.version_id}
         answer = ask(limited, route, own)
         assert answer.status < 500
-        text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+        text = text_of(answer)
         assert [each for each in ("MARKER", other.memory_id, other.version_id) if each in text] == []
     assert (store.read("/memories/MARKER.md"), len(store.versions(memory_id=other.memory_id))) == before
 
@@ -320,7 +324,7 @@ def test_a_member_for_other_paths_to_read_than_to_write(api: Api, store: MemoryS
     for own in (seen, written) if route.name not in STREAMS else ():
         answer = ask(ann, route, {**ids, "memory_id": own.memory_id, "memory_version_id": own.version_id})
         assert answer.status < 500
-        text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+        text = text_of(answer)
         assert [each for each in ("MARKER", other.memory_id, other.version_id) if each in text] == []
     after = store.read("/memories/MARKER.md"), store.read("/memories/book/a.md")
     assert after == before[:2]
@@ -338,7 +342,7 @@ def test_a_key_for_some_paths_sees_no_size_of_the_whole_store(api: Api, store: M
     limited = api.with_key("read", "write", paths=("/memories/team/**",), stores=(store.id,))
     ids = {**UNKNOWN, "memory_store_id": store.id}
     answer = ask(limited, route, {**ids, "memory_id": written.memory_id, "memory_version_id": written.version_id})
-    text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+    text = text_of(answer)
     assert [each for each in (55_555, 3 * 55_555, 77_777 + 3 * 55_555) if str(each) in text] == []
     assert '"memory_count": 4' not in text
 
@@ -381,7 +385,7 @@ def test_a_key_without_review_sees_nothing_in_quarantine(
     if name and name not in fields:
         return
     answer = ask(reader, route, hidden, **{name: value} if name else {})
-    text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+    text = text_of(answer)
     assert [each for each in ("MARKER", planted.memory_id, planted.version_id) if each in text] == []
     if len(route.path_names) > 1:
         assert answer.status == 404

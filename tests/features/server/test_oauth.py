@@ -180,6 +180,19 @@ def test_a_withdrawn_key_is_refused(provider: Provider) -> None:
     assert tokens.authenticated(text) is None
 
 
+def test_keys_of_an_issuer_that_is_away_serve_an_hour_more(provider: Provider) -> None:
+    clock = Clock()
+    tokens = Tokens(RESOURCE, [issuer(provider)], monotonic=clock)
+    text = provider.token()
+    assert tokens.authenticated(text) is not None
+    provider.is_down = 500, b""
+    clock.now += KEYS_S + 3_599
+    assert tokens.authenticated(text) is not None
+    clock.now += 1
+    with pytest.raises(Exception, match="cannot be reached; try again later"):
+        tokens.authenticated(text)
+
+
 @pytest.mark.filterwarnings("ignore:.*2048")
 def test_weak_keys_and_keys_for_other_uses_are_ignored(provider: Provider) -> None:
     weak = rsa.generate_private_key(65_537, 1_024).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

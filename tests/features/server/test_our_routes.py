@@ -79,25 +79,6 @@ def test_an_erased_store(api: Api, store: MemoryStore, at: str) -> None:
     assert (answer.status, answer.error["message"]) == (404, "memory store not found")
 
 
-def send(api: Api, at: str, command: object, **more: object) -> dict[str, object]:
-    answer = api.post(f"{at}/commands", {"command": command, **more})
-    assert answer.status == 200, answer.body
-    body: dict[str, object] = answer.body
-    return body
-
-
-def test_a_change_and_its_versions(api: Api, store: MemoryStore, at: str) -> None:
-    made = send(api, at, {"command": "create", "path": A, "file_text": "one"}, source="user", session="s1")
-    memory = store.load(A)[0]
-    assert (made["content"], made["error_code"]) == (f"File created successfully at: {A}", None)
-    assert (made["memory_id"], made["memory_version_id"]) == (memory.id, memory.version_id)
-    ids = {"memory_id": memory.id, "memory_version_id": memory.version_id}
-    assert made["changes"] == [{"path": "/a.md", **ids, "operation": "created"}]
-    assert (memory.provenance.source, memory.provenance.session) == ("user", "s1")
-    seen = send(api, at, {"command": "view", "path": A})
-    assert (seen["memory_version_id"], seen["change_count"]) == (memory.version_id, 0)
-
-
 def test_a_field_that_is_null_counts_as_absent(api: Api, store: MemoryStore, at: str) -> None:
     assert api.post(f"{at}/commands", {"command": None}).error["message"] == "command: Field required"
     made = api.post(at.rpartition("/")[0], {"name": "other", "description": None, "metadata": None})

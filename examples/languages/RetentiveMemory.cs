@@ -66,7 +66,8 @@ public sealed class RetentiveMemory : BetaAbstractMemoryTool, IBetaRunnableTool
             using (var answer = await _client.PostAsync(_url, content, stop))
             {
                 var found = JsonSerializer.Deserialize<JsonElement>(await answer.Content.ReadAsStringAsync());
-                return new KeyValuePair<int, JsonElement>((int)answer.StatusCode, found);
+                var isOther = answer.IsSuccessStatusCode && Found(found, "content").ValueKind != JsonValueKind.String;
+                return new KeyValuePair<int, JsonElement>(isOther ? 0 : (int)answer.StatusCode, found);
             }
         }
         catch (Exception error) when (error is HttpRequestException || error is OperationCanceledException || error is JsonException)

@@ -56,7 +56,9 @@ public final class RetentiveMemory implements BetaMemoryToolHandler {
         try {
             var post = request.copy().POST(HttpRequest.BodyPublishers.ofString(body)).build();
             var answer = client.send(post, BodyHandlers.ofByteArray());
-            return new Answer(answer.statusCode(), JSON.readTree(answer.body()));
+            var found = JSON.readTree(answer.body());
+            boolean isOther = answer.statusCode() == 200 && !found.path("content").isTextual();
+            return new Answer(isOther ? 0 : answer.statusCode(), found);
         } catch (IOException error) {
             return new Answer(0, null);
         }

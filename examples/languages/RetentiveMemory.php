@@ -41,7 +41,8 @@ final class RetentiveMemory
             CURLOPT_TIMEOUT_MS => (int) ($this->timeout * 1000),
         ]);
         $answer = json_decode((string) curl_exec($curl), true);
-        $is_whole = curl_errno($curl) === 0 && is_array($answer);
-        return [$is_whole ? curl_getinfo($curl, CURLINFO_RESPONSE_CODE) : 0, $answer];
+        $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
+        $is_whole = curl_errno($curl) === 0 && is_array($answer) && ($status !== 200 || is_string($answer['content'] ?? null));
+        return [$is_whole ? $status : 0, $answer];
     }
 }

@@ -60,7 +60,7 @@ func (m Memory) post(ctx context.Context, body []byte) (Result, int, error) {
 		defer answer.Body.Close()
 		err = json.NewDecoder(answer.Body).Decode(&found)
 	}
-	if err != nil {
+	if err != nil || (answer.StatusCode == http.StatusOK && found.Content == "") {
 		return Result{}, 0, errors.New("no memory server answers at the URL")
 	}
 	if answer.StatusCode != http.StatusOK {

@@ -22,7 +22,7 @@ async function forward(server: Server, id: string, input: object, mayRepeat = tr
     return forward(server, id, input, false);
   }
   if (!answer) throw new Error("no memory server answers at the URL");
-  throw new Error(`the memory server answered ${answer.status}: ${answer.body.error?.message}`);
+  throw new Error(`the memory server answered ${answer.status}: ${answer.body?.error?.message}`);
 }
 
 /** The answer, or undefined without an answer of such a server. */
@@ -35,7 +35,8 @@ async function post({ url, key, store, timeoutMs = 30_000 }: Server, body: strin
       body,
       signal: AbortSignal.timeout(timeoutMs),
     });
-    return { status: answer.status, body: await answer.json() };
+    const found = await answer.json();
+    return answer.ok && typeof found.content !== "string" ? undefined : { status: answer.status, body: found };
   } catch {
     return undefined;
   }

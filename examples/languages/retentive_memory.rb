@@ -29,14 +29,16 @@ class RetentiveMemory
     return answer if status == 200
     raise Error, "no memory server answers at the URL" unless status
 
-    raise Error, "the memory server answered #{status}: #{answer.dig(:error, :message)}"
+    error = answer[:error]
+    raise Error, "the memory server answered #{status}: #{error.is_a?(Hash) ? error[:message] : error}"
   end
 
   private
 
   def post(body)
     answer = Net::HTTP.start(@uri.host, @uri.port, **@options) { |http| http.post(@uri.path, body, @headers) }
-    [answer.code.to_i, JSON.parse(answer.body, symbolize_names: true)]
+    found = JSON.parse(answer.body.to_s, symbolize_names: true)
+    [answer.code.to_i, found] if found.is_a?(Hash) && (answer.code != "200" || found[:content].is_a?(String))
   rescue *TROUBLE
     nil
   end

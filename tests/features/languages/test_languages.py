@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from anthropic.types.beta import BetaMemoryTool20250818Command
@@ -24,6 +25,8 @@ from support.pages import ROOT
 
 from .handlers import LANGUAGES, Handler, build
 
+NONE = "no memory server answers at the URL"
+OTHER = NONE, "the memory server answered "
 IDS = (f"toolu_{number:024}" for number in itertools.count())
 
 
@@ -97,9 +100,9 @@ class Trouble:
         attempt = kind, json.loads(request.body)["id"]
         self.attempts.append(attempt)
         is_bad = kind.startswith("always-") or self.attempts.count(attempt) == 1
-        status = kind.removeprefix("always-")
+        status, _, body = kind.removeprefix("always-").partition("=")
         if is_bad and status.isdigit():
-            return int(status), b'{"error": {"message": "not now"}}'
+            return int(status), unquote(body).encode() or b'{"error": {"message": "not now"}}'
         if is_bad and kind == "page":
             return 502, b"<html>"
         answer = self.api.send("POST", f"/{path}", request.body, {"x-api-key": request.headers["x-api-key"]})
@@ -149,7 +152,11 @@ def test_failures_of_the_app_are_raised(handler: Handler, api: Api) -> None:
             (call(api, "../team", create("a")), "the memory server answered 404: "),
             (call(api, store.id, create("a"), url=f"{url}/always-503"), "the memory server answered 503: not now"),
             (call(api, store.id, create("a"), url=redirecting), "the memory server answered 307"),
-            (call(api, store.id, create("a"), url="http://127.0.0.1:1"), "no memory server answers at the URL"),
+            (call(api, store.id, create("a"), url=f"{url}/always-200=%5B%5D"), NONE),
+            (call(api, store.id, create("a"), url=f"{url}/always-200=%7B%7D"), NONE),
+            (call(api, store.id, create("a"), url=f"{url}/always-500=%22x%22"), OTHER),
+            (call(api, store.id, create("a"), url=f"{url}/always-401=%7B%22error%22:%22x%22%7D"), OTHER),
+            (call(api, store.id, create("a"), url="http://127.0.0.1:1"), NONE),
         ]
         results = handler.results(line for line, _ in cases)
     for (line, message), result in zip(cases, results, strict=True):
@@ -157,7 +164,7 @@ def test_failures_of_the_app_are_raised(handler: Handler, api: Api) -> None:
         assert failed.startswith(message), result
         assert line["key"] not in failed
         assert "127.0.0.1" not in failed
-    assert len(trouble.attempts) == 2
+    assert Counter(kind for kind, _ in trouble.attempts)["always-503"] == 2
     assert elsewhere == []
     assert store.memories() == []
 

@@ -69,7 +69,7 @@ def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) 
 
 def error_reply(core: Renderer, error: RetentiveError, paths: Sequence[MemoryPath] = _ROOT) -> Reply:
     """Render a refusal or a storage failure as a reply. Raise any other error. `paths` are the paths in the request."""
-    values: dict[str, object] = {"path": paths[-1].written}
+    values: dict[str, object] = {"path": paths[0 if error.code == "damaged" else -1].written}
     if len(paths) > 1:
         values |= {"old_path": paths[0].written, "new_path": paths[1].written}
     if isinstance(error, Refused):

@@ -25,7 +25,8 @@ _STRING = "a string"
 
 def result_of(text: str, *, is_error: bool = False, structured: Mapping[str, Any] | None = None) -> t.CallToolResult:
     """Return the result of a tool. `structured` has the same content as `text`, for clients that read JSON."""
-    content: list[t.ContentBlock] = [t.TextContent(type="text", text=text)]
+    sendable = text.encode("utf-8", "backslashreplace").decode()  # an error may quote a lone surrogate of the call
+    content: list[t.ContentBlock] = [t.TextContent(type="text", text=sendable)]
     structured = None if structured is None else dict(structured)
     return t.CallToolResult(content=content, structured_content=structured, is_error=is_error)
 

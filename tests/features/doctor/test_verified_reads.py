@@ -54,8 +54,7 @@ def test_every_reply_says_that_the_memory_is_damaged_and_nothing_changes(place: 
             rename(A, B + "x"),
         ):
             reply = store.execute(command)
-            assert (reply.is_error, reply.code) == (True, "damaged")
-        assert store.execute(view(A)).text == SAID
+            assert (reply.is_error, reply.code, reply.text) == (True, "damaged", SAID)
         with pytest.raises(Damaged):
             store.read(A)
         with pytest.raises(Damaged):

@@ -63,6 +63,7 @@ LINES: list[tuple[object, str]] = [
     (call("memory_create", path=f"{A}{HALF}", file_text=""), "may not contain the invisible character"),
     (call("memory_str_replace", path=A, old_str=HALF, new_str=HALF), "Error"),
     (call("memory_search", query=HALF), "Error|No match"),
+    (call("fetch", id=HALF), r"there is no memory half .*ud83d"),
     (call("memory_history", path=A, **{HALF: HALF}), "Error|No "),
     (call(HALF), "only the arguments of a call may contain a lone surrogate"),
     ({"method": HALF}, "only the arguments of a call may contain a lone surrogate"),

@@ -26,7 +26,7 @@ def imported(path: Path) -> tuple[str, ...]:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    for node in _running(ast.parse(path.read_text("utf-8"))):
+    for node in statements(ast.parse(path.read_text("utf-8")), running=True):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -35,12 +35,19 @@ def _imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a tree, except those for the type checker only."""
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from _running(node)
+def statements(tree: ast.AST, *, running: bool = False) -> Iterator[ast.AST]:
+    """Yield the statements below a node, with `running` without those for the type checker only.
+
+    Nine of ten nodes are expressions, which contain neither imports nor functions.
+    """
+    todo = [tree]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if running and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+                todo.append(node)
+                yield node
 
 
 def run(code: str) -> str:

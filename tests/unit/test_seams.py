@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from support.modules import ROOT
+from support.modules import ROOT, statements
 
 TESTS = Path(__file__).parents[1]
 PUBLIC = {"retentive", *(f"retentive.{name}" for name in ("agent", "claude_agent", "doctor", "errors", "__main__"))}
@@ -29,7 +29,7 @@ OUTSIDE = {
 def modules_in(tree: ast.AST) -> set[str]:
     """Names of the modules that the code imports. Relative imports are left out."""
     found = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -59,7 +59,7 @@ def inner_imports() -> Iterator[str]:
     """Yield each module that a function of the package imports, unless it is a driver, cryptography or an SDK."""
     for file in sorted(ROOT.rglob("*.py")):
         text = file.read_text("utf-8")
-        nodes = ast.walk(ast.parse(text)) if re.search(r"^\s+(from|import) ", text, re.MULTILINE) else ()
+        nodes = statements(ast.parse(text)) if re.search(r"^\s+(from|import) ", text, re.MULTILINE) else ()
         functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         inside = {name for function in functions for name in modules_in(function)}
         found = {name for name in inside if name.partition(".")[0] not in OUTSIDE}

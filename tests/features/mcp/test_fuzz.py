@@ -27,7 +27,7 @@ values = (
     | st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=4)
 )
 calls = st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(FIELDS), values, max_size=5))
-METHODS = sized(quick=4, long=600, full=5_000)
+METHODS = sized(quick=2, long=600, full=5_000)
 
 
 @settings(max_examples=METHODS, deadline=None)

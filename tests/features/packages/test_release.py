@@ -1,4 +1,7 @@
-"""`make release`: equal builds, checksums, a bill of materials, and wheels that install without network."""
+"""`make release`: equal builds, checksums, a bill of materials, and wheels that install without network.
+
+It is one test, since otherwise each process that runs one makes a release, which takes more than a minute.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +36,20 @@ def environment(folder: Path, *options: str) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a release. The script has built sdist and wheel twice, and fails if they differ."""
-    folder = tmp_path_factory.mktemp("release")
-    python = environment(folder / "tools")
+def test_a_release(tmp_path: Path) -> None:
+    """The script builds sdist and wheel twice, and fails if they differ."""
+    python = environment(tmp_path / "tools")
     requirements = ROOT / "scripts" / "release-requirements.txt"
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", requirements, cwd=folder)
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", requirements, cwd=tmp_path)
     script = ROOT / "scripts" / "release.py"
-    said = run(python, script, "--folder", folder / "dist", "--image-python", PYTHON, cwd=folder)
+    said = run(python, script, "--folder", tmp_path / "dist", "--image-python", PYTHON, cwd=tmp_path)
     assert said.startswith("two builds are equal: retentive-")
-    return folder / "dist"
+    check_checksums(tmp_path / "dist")
+    check_bill_of_materials(tmp_path / "dist")
+    check_installation(tmp_path / "dist", tmp_path)
 
 
-def test_the_checksums_are_those_of_the_files(release: Path) -> None:
+def check_checksums(release: Path) -> None:
     lines = (release / "SHA256SUMS").read_text("ascii").splitlines()
     listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
     files = [path for path in release.rglob("*") if path.is_file() and path.name != "SHA256SUMS"]
@@ -56,7 +59,8 @@ def test_the_checksums_are_those_of_the_files(release: Path) -> None:
     assert {Path(name).suffix for name in listed} == {".whl", ".gz", ".json"}
 
 
-def test_the_bill_of_materials_names_each_wheel_with_its_license(release: Path) -> None:
+def check_bill_of_materials(release: Path) -> None:
+    """It names each wheel with its license."""
     (bom,) = release.glob("*.cdx.json")
     found = json.loads(bom.read_text("utf-8"))
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
@@ -67,7 +71,7 @@ def test_the_bill_of_materials_names_each_wheel_with_its_license(release: Path) 
     assert [name for name in sorted(wheels - {"retentive"}) if not components[name].get("licenses")] == []
 
 
-def test_wheels_and_sdist_run_in_empty_environments(release: Path, tmp_path: Path) -> None:
+def check_installation(release: Path, tmp_path: Path) -> None:
     """The wheels install without an index, as in the image. The sdist installs by itself."""
     (sdist,) = release.glob("*.tar.gz")
     extras = "crypto,guards,mariadb,mcp,objects,postgres,server"

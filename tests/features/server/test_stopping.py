@@ -30,7 +30,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield lambda *arguments: running.enter_context(process_serving(at, *arguments))
 
 
-@pytest.mark.parametrize("workers", ["2", pytest.param("1", marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_sigterm_cuts_no_command(start: Start, workers: str) -> None:
     """Acknowledged commands are stored, a command without an answer is stored whole or not at all; streams end."""
     running = start("--workers", workers)

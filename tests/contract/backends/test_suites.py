@@ -94,7 +94,6 @@ class TestMariadb(PlacedSuite):
     kind = "mariadb"
 
 
-@pytest.mark.long
 class TestObjectsInMemory(ObjectsSuite):
     def place(self, directory: Path) -> str:
         return f"memory://{name_of(directory)}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retentive.errors import InvalidInput
 from retentive.search import literal, results
-from retentive.search.literal import Literal, fold, fold_document, parse_literal, search_literal
+from retentive.search.literal import Literal, fold, parse_literal, search_literal
 from retentive.search.results import Document, Hit, Snippet
 from support import model
 from support.profiles import REQUIRED
@@ -68,7 +68,7 @@ def test_folding_equals_unicode_case_folding(text: str) -> None:
 @given(some_texts, some_texts)
 def test_folding_keeps_the_lines(path: str, text: str) -> None:
     """Line n of the folded text is the folded line n of the text."""
-    rows = fold_document(f"/memories/{path}", text).split("\n")
+    rows = fold(f"/{path}\n{text}").split("\n")
     assert rows == [naive_fold(row) for row in [*f"/{path}".split("\n"), *text.split("\n")]]
 
 

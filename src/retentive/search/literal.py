@@ -58,14 +58,6 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
-def fold_document(path: str, text: str) -> str:
-    """Fold a path and a text for searching.
-
-    Line 0 of the result is the path below `/memories`. The lines of the text follow.
-    """
-    return fold(f"{path.removeprefix(ROOT)}\n{text}")
-
-
 def parse_literal(text: str, *, regex: bool = False, within: Iterable[str] = ()) -> Literal:
     """Parse a query. If `regex` is True, the query is a pattern. Raises `InvalidInput`.
 
@@ -119,7 +111,7 @@ def search_literal(query: Literal, documents: Iterable[Document], *, limit: int 
 
 def _lines_with_words(query: Literal, document: Document) -> Counter[int] | None:
     """Return how many words each line has; line 0 is the path. None if the memory does not match."""
-    folded = fold_document(document.path, document.text)
+    folded = fold(f"{document.path.removeprefix(ROOT)}\n{document.text}")
     if not all(word in folded for word in query.words) or any(word in folded for word in query.excluded):
         return None
     return Counter(line - 1 for word in query.words for line in lines_with(folded, word))

@@ -130,9 +130,14 @@ def scored(
     slope = K1 * B / max(sized(size / max(len(shown), 1)), 1)
     norms = {number: K1 * (1 - B) + slope * sized(len(index.documents[number].data)) for number in having}
     scores = _scores(norms, [(counts[term], rarity[term]) for term in words])
+
+    def rank(number: int) -> tuple[float, float, str]:
+        document = index.documents[number]
+        return order(scores[number], document.updated_at, document.path)
+
     keep = len(scores) if limit is None else max(limit, RESCORED)
     least = min(nlargest(keep, scores.values()), default=0.0) - 10**-_DIGITS  # equal scores are ordered below
-    best = sorted((each for each in having if scores[each] >= least), key=lambda each: _order(index, scores, each))
+    best = sorted((each for each in having if scores[each] >= least), key=rank)
     places_in: dict[int, list[tuple[int, int]]] = {number: [] for number in best[:keep]}
     for at, term in enumerate(words):
         for number, position in places[term]:
@@ -144,7 +149,7 @@ def scored(
         scores[number] += added
     known = {term.shown for term in words if any(sees is None or sees(index.documents[each]) for each in counts[term])}
     unknown = tuple(dict.fromkeys(term.shown for term in words if term.shown not in known))
-    ranked = sorted(lines, key=lambda number: _order(index, scores, number))
+    ranked = sorted(lines, key=rank)
     return Scored(scores, lines, ranked, words, len(having), unknown, relaxed)
 
 
@@ -185,11 +190,6 @@ def _scores(norms: Mapping[int, float], terms: Iterable[tuple[Counter[int], floa
             if number in norms:
                 scores[number] += weight * count / (count + norms[number])
     return scores
-
-
-def _order(index: Index, scores: Mapping[int, float], number: int) -> tuple[float, float, str]:
-    document = index.documents[number]
-    return order(scores[number], document.updated_at, document.path)
 
 
 def order(score: float, updated_at: datetime, path: str) -> tuple[float, float, str]:

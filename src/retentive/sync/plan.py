@@ -110,10 +110,9 @@ def plan(
     text of the memory, after its own text was copied.
     """
     gone = frozenset(deleted)
-    steps, busy = list[SyncStep](), set[str]()
-    for renamed in (_renamed_memories, _renamed_in_case, _renamed_files):
-        steps += renamed(bases, files, memories, busy, places)
-        busy = {path for step in steps for path in (step.path, step.to)}
+    steps = _renames(bases, files, memories, places)
+    steps += _renamed_files(bases, files, memories, _paths_of(steps), places)
+    busy = _paths_of(steps)
     for path in sorted({*bases, *files, *memories} - busy):
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
         if act == "delete_memory" and places.is_read_only(path):
@@ -158,55 +157,51 @@ def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, delet
     return "pull" if base is not None and not is_edited and base.sha256 == base.local_sha256 else "merge"
 
 
-def _renamed_memories(
-    bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str], _: Places
-) -> list[SyncStep]:
-    """Plan to rename each file whose memory was renamed. Edits of the file are kept."""
+def _paths_of(steps: Iterable[SyncStep]) -> set[str]:
+    return {path for step in steps for path in (step.path, step.to)}
+
+
+def _renames(bases: Mapping[str, Base], files: Files, memories: Memories, places: Places) -> list[SyncStep]:
+    """Plan to rename each file whose memory was renamed, and each memory whose file differs only in letter case.
+
+    Edits of the file are kept.
+    """
     now = {memory.id: path for path, memory in memories.items()}
     found: dict[str, SyncStep] = {}
     for path, base in bases.items():
         to = now.get(base.memory_id, path)
         if to != path and path in files and path not in memories and to not in files and to not in bases:
             found.setdefault(to, SyncStep("rename_file", path, to))
-    return [step for step in found.values() if step.path not in busy]
-
-
-def _renamed_in_case(
-    bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str], places: Places
-) -> list[SyncStep]:
-    """Plan to rename each memory whose file got a name that differs in letter case only. The text may differ too."""
-    new = {path.casefold(): path for path in files if path not in bases and path not in memories and path not in busy}
-    return [
-        SyncStep("rename_memory", path, new.pop(path.casefold()))
-        for path in bases
-        if path not in files
-        and path not in busy
-        and path in memories
-        and path.casefold() in new
-        and places.may_rename(path, new[path.casefold()])
-    ]
+    steps = list(found.values())
+    return steps + _renamed_files(bases, files, memories, _paths_of(steps), places, in_case=True)
 
 
 def _renamed_files(
-    bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str], places: Places
+    bases: Mapping[str, Base],
+    files: Files,
+    memories: Memories,
+    busy: set[str],
+    places: Places,
+    *,
+    in_case: bool = False,
 ) -> list[SyncStep]:
     """Plan to rename each memory whose file was renamed.
 
-    A file counts as renamed if its text is missing at one path and new at another, and its memory has not changed.
+    A file counts as renamed if its text is missing at one path and new at another, and its memory has not changed. With
+    `in_case`, the name may differ in letter case only, and the text may differ too.
     """
-    gone: defaultdict[str, list[str]] = defaultdict(list)
+    gone, new = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for path, base in bases.items():
         memory = memories.get(path)
-        if path not in files and path not in busy and memory is not None and memory.version_id == base.version_id:
-            gone[base.local_sha256].append(path)
-    new: defaultdict[str, list[str]] = defaultdict(list)
+        if path not in files and path not in busy and memory and (in_case or memory.version_id == base.version_id):
+            gone[path.casefold() if in_case else base.local_sha256].append(path)
     for path, file in files.items():
-        if file.sha256 in gone and path not in bases and path not in memories and path not in busy:
-            new[file.sha256].append(path)
+        if path not in bases and path not in memories and path not in busy:
+            new[path.casefold() if in_case else file.sha256].append(path)
     return [
-        SyncStep("rename_memory", gone[sha256][0], paths[0])
-        for sha256, paths in new.items()
-        if len(paths) == len(gone[sha256]) == 1 and places.may_rename(gone[sha256][0], paths[0])
+        SyncStep("rename_memory", gone[key][0], paths[0])
+        for key, paths in new.items()
+        if len(paths) == len(gone.get(key, ())) == 1 and places.may_rename(gone[key][0], paths[0])
     ]
 
 
@@ -216,8 +211,7 @@ def alike(bases: Mapping[str, Base], files: Files, memories: Memories, places: P
     Some file systems can store only one of two such paths. Paths that were synchronised before are not returned, and
     neither are the two names of a rename in letter case.
     """
-    both = _renamed_memories, _renamed_in_case
-    steps = [step for renamed in both for step in renamed(bases, files, memories, set(), places)]
+    steps = _renames(bases, files, memories, places)
     renamed = {step.path for step in steps if step.path.casefold() == step.to.casefold()}
     listed = {*files, *memories} - renamed
     spellings: defaultdict[str, set[str]] = defaultdict(set)

@@ -12,6 +12,7 @@ import binascii
 import json
 import math
 import re
+import string
 import zlib
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,7 +23,7 @@ _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MARKS = re.compile("example|your[_-]|yourapi|yourtoken|yourkey|placeholder|redacted|dummy")
 _PREFIX = re.compile(r"^[A-Za-z]{2,12}[-_.]")
 _HEX = re.compile(r"[0-9a-fA-F.:_-]+")
-_NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # maps each byte to the next one, and `9` to `0`
+_ROWS = f"{string.digits}{string.digits} {string.ascii_lowercase}"
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
@@ -180,10 +181,8 @@ def is_scrambled(text: str) -> bool:
 
 
 def has_row(text: str, size: int) -> bool:
-    """Return whether a text contains an ascending sequence of `size` characters, such as `3456` or `abcd`."""
-    data = text.encode("utf-8", "replace")
-    steps = int.from_bytes(data[:-1].translate(_NEXT), "big") ^ int.from_bytes(data[1:], "big")
-    return bytes(size - 1) in steps.to_bytes(len(data), "big")[1:]
+    """Return whether a text in lower case contains an ascending row of `size` characters, such as `3456` or `abcd`."""
+    return any(text[at : at + size] in _ROWS for at in range(len(text) - size + 1))
 
 
 def _repeats(text: str) -> bool:

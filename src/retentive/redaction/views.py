@@ -20,11 +20,7 @@ _INVISIBLE, _VISIBLE = re.compile(f"[{_RANGES}]"), re.compile(f"[^{_RANGES}]+")
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94) if chr(0x21 + at) not in "!(),;?[]{}"}
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?:[^\s\"'<>%]{0,200}+%[0-9A-Fa-f]{2})*+[^\s\"'<>%]{0,200}")
 _UNENCODED = re.compile(r"[^\s\"'<>%]+")
-_IS_BASE64 = bytes(
-    0x61 if chr(at).isascii() and (chr(at).isalnum() or chr(at) in "+/_-") else 0x20 for at in range(256)
-)
-_LONG = b"a" * 24  # 24 characters of base64 in a text that was translated with `_IS_BASE64`
-_PADDING = re.compile("={0,2}")
+_BASE64 = re.compile(r"([A-Za-z0-9+/_-]{24,})={0,2}")
 _DISGUISED = re.compile(f"[{_RANGES}\uff01-\uff5e]")
 _CONTROLS = bytes({*range(9), *range(14, 32), 127})
 _LINE_BREAK = re.compile(r"[ \t]{0,3}\r?\n[ \t>|#*/]{0,12}")
@@ -111,25 +107,13 @@ def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:
-    for start, end in _base64_runs(text):
-        body = text[start:end]
+    for run in _BASE64.finditer(text):
         try:
-            data = a2b_base64(body.replace("-", "+").replace("_", "/") + "=" * (-len(body) % 4))
+            data = a2b_base64(run[1].replace("-", "+").replace("_", "/") + "=" * (-len(run[1]) % 4))
         except ValueError:
             continue
         if data.isascii() and data.translate(None, _CONTROLS) == data:
-            yield data.decode(), start, end + len(_PADDING.match(text, end)[0])  # type: ignore[index] # it may be empty
-
-
-def _base64_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Runs of at least 24 characters of base64. A search with `re` would be slow."""
-    marks = text.encode("latin-1", "replace").translate(_IS_BASE64)  # one byte for each character
-    start = marks.find(_LONG)
-    while start >= 0:
-        end = marks.find(b" ", start)
-        end = len(marks) if end < 0 else end
-        yield start, end
-        start = marks.find(_LONG, end)
+            yield data.decode(), *run.span()
 
 
 def unwrapped(text: str, end: int) -> tuple[str, int]:

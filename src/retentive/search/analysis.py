@@ -73,8 +73,6 @@ def _pairs(run: str) -> list[str]:
 
 def spans(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text, as `words_of` does, each with its start and end position in the text."""
-    if text.isascii():
-        return [(match[0], *match.span()) for match in _PLAIN_WORD.finditer(text)]
     found: list[tuple[str, int, int]] = []
     for match in _TOKEN.finditer(text):
         token, (start, end) = match[0], match.span()
@@ -96,8 +94,6 @@ def parts(word: str) -> tuple[str, ...]:
     An ordinary word stands for itself. An identifier such as `parseDate` or `max_size` stands for each of its parts,
     and for all its parts as one word: `parsedate` or `maxsize`.
     """
-    if word.islower() and "_" not in word and word.isascii():
-        return (word,)
     pieces = [piece.casefold() for piece in _PART.split(word) if piece]
     if len(pieces) < 2:
         return tuple(pieces)

@@ -45,18 +45,6 @@ def test_a_write_that_drops_the_lines_of_others_drops_none(world: World) -> None
     assert set(world.files(0)[INDEX].splitlines()) == {"- one", "- two", "- three"}
 
 
-def test_an_empty_directory_deletes_nothing(world: World, tmp_path: Path) -> None:
-    share(world, a="a\n", b="b\n", c="c\n")
-    for name in world.files(0):
-        (world.directories[0] / name).unlink()
-    report = world.sync(0)
-    assert became(report, "a.md") == {"held"}
-    assert report.needs_attention
-    assert len(world.memories()) == 3
-    world.sync(0, confirmed=True)
-    assert world.memories() == {}
-
-
 @pytest.mark.parametrize("kind", ["unmounted", "replaced"])
 def test_a_directory_without_its_marker_is_refused(world: World, kind: str) -> None:
     share(world, a="a\n", b="b\n")

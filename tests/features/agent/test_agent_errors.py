@@ -84,10 +84,13 @@ def test_a_failed_request_can_be_retried(
 def test_a_rejected_request_reports_the_reason(
     kind: str, status: int, expected: str, server: ScriptedClaude, store: MemoryStore
 ) -> None:
+    """A message that the API does not accept is not kept: it would fail all later requests."""
     FAULTS[1] = ErrorResponse(status)
-    error = play(kind, server.url, TOLD, memory=store).error
+    played = play(kind, server.url, TOLD, memory=store)
+    error = played.error
     assert error is not None
     assert (error.code, error.status, error.retryable) == (expected, status, status == 504)
+    assert bool(played.messages) == (status not in {400, 413})
     assert "[scripted Claude]" in str(error)
     assert error.request_id is not None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,6 +97,13 @@ def test_a_runner_falls_back_to_full_conversations(tmp_path: Path) -> None:
         assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea, and I will remember it."
     assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200]
     assert server.failures == []
+
+
+def test_a_response_in_a_thread_is_continued_once(server: ScriptedClaude, client: Anthropic, tmp_path: Path) -> None:
+    runner_of(client, tmp_path).until_done()
+    second = server.requests[1]
+    exchange = server.answer(second.headers, json.dumps(second.body).encode())
+    assert (exchange.status, "has already been continued" in str(exchange.reply)) == (400, True)
 
 
 # --- own loops ---

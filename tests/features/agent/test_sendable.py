@@ -35,15 +35,18 @@ STEPS = st.lists(st.tuples(BLOCKS, REASONS, NEXT, st.booleans()), max_size=6)
 
 
 def replies(steps: list[Any]) -> Iterator[Turn]:
-    """Each call of a server tool has an id of its own. A result is that of the last one, which may be in a pause."""
+    """Each call of a server tool has an id of its own, and its result follows it. A call of the client ends a response,
+    so no summary comes after it.
+    """
     number = 0
     for kinds, reason, *_ in steps:
         blocks = list[Any]()
-        for kind in kinds:
+        for at, kind in enumerate(kinds):
             number += kind == "search"
             raw = {"search": Raw({**SEARCH, "id": f"s{number}"}), "found": Raw({**FOUND, "tool_use_id": f"s{number}"})}
-            is_answer = kind == "found" and (not blocks or blocks[-1] != raw["search"])
-            blocks += [PLAIN["text"]] if is_answer else [{**PLAIN, **raw}[kind]]
+            cannot_be = kind == "found" and (not blocks or blocks[-1] != raw["search"])
+            cannot_be = cannot_be or (kind == "call" and "summary" in kinds[at:])
+            blocks += [PLAIN["text"]] if cannot_be else [{**PLAIN, **raw}[kind]]
         yield Turn(tuple(blocks), reason)
 
 

@@ -108,10 +108,12 @@ def test_old_sessions_are_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(store.append(key(session_id="old"), entries(1)))
         asyncio.run(store.append(key(session_id="old", subpath="agents/1"), entries(1)))
         asyncio.run(store.append(key(session_id="used"), entries(1)))
+        asyncio.run(store.append(key(session_id="main", subpath="agents/1"), entries(1)))
         now += 40 * 86_400
         asyncio.run(store.append(key(session_id="used", subpath="agents/1"), entries(1)))
+        asyncio.run(store.append(key(session_id="main"), entries(1)))
         assert store.prune(30) == 1
-        assert [each["session_id"] for each in asyncio.run(store.list_sessions("project"))] == ["used"]
+        assert {each["session_id"] for each in asyncio.run(store.list_sessions("project"))} == {"used", "main"}
         assert asyncio.run(store.load(key(session_id="old", subpath="agents/1"))) is None
 
 

@@ -18,6 +18,8 @@ from support.http_api import Api, serving
 TOOL: Any = {"type": "memory_20250818", "name": "memory"}
 NOTES = "/memories/notes.md"
 MODEL = "claude-test"
+HELLO: Any = {"role": "user", "content": "hello"}
+BYE: Any = {"role": "user", "content": "bye"}
 
 
 @dataclass
@@ -82,6 +84,11 @@ def scripted(script: Any, **options: Any) -> ScriptedClaude:
     if isinstance(script, str):
         return ScriptedClaude(lambda _: script, **options)
     return ScriptedClaude(*(script if isinstance(script, tuple) else (script,)), **options)
+
+
+def after(message: Any) -> list[Any]:
+    """The conversation that goes on after the first answer."""
+    return [HELLO, {"role": "assistant", "content": message.content}, BYE]
 
 
 def said(message: Any) -> str:

@@ -15,7 +15,7 @@ from anthropic import beta_tool
 from retentive.testing.scripted_claude import Call, Check, Prompt, Script, Turn
 from support import node
 
-from .gateways import MODEL, NOTES, TOOL, Place, gateway, said
+from .gateways import BYE, HELLO, MODEL, NOTES, TOOL, Place, gateway, said
 
 CREATE = Call({"command": "create", "path": NOTES, "file_text": "tea\n"}, Check(contains=("created",)))
 VIEW = Call({"command": "view", "path": NOTES}, Check(contains=("tea",)))
@@ -24,8 +24,6 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 OWN: Any = {"name": "weather", "description": "Weather of a city", "input_schema": SCHEMA}
 SCRIPT = Script((Turn(("I look. ", CREATE)), Turn((VIEW, WEATHER)), Turn(("And then ", VIEW)), "It is sunny.", "Bye."))
 """A memory call, a memory call beside one of the app, another memory call, an answer; then a second question."""
-HELLO: Any = {"role": "user", "content": "hello"}
-BYE: Any = {"role": "user", "content": "bye"}
 
 
 @pytest.fixture

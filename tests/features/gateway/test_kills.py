@@ -24,7 +24,7 @@ from support.http_api import api_of
 from support.profiles import sized
 from support.served_process import started
 
-from .gateways import MODEL, NOTES, TOOL, gateway, said
+from .gateways import HELLO, MODEL, NOTES, TOOL, after, gateway, said
 
 LINES = ("one", "two", "three")
 EVENTS = 37
@@ -44,9 +44,6 @@ def model(prompt: Prompt) -> Any:
 
 def append(line: str) -> Call:
     return Call({"command": "insert", "path": NOTES, "insert_line": 1, "insert_text": f"{line}\n"})
-
-
-HELLO: Any = {"role": "user", "content": "hello"}
 
 
 @dataclass
@@ -112,8 +109,7 @@ def check(running: Running, claude: ScriptedClaude) -> None:
     text = running.store.read(NOTES)
     assert sorted(text.split()) == sorted(["start", *LINES]), text
     check_ids(running.store)
-    goes_on = [HELLO, {"role": "assistant", "content": message.content}, {"role": "user", "content": "and?"}]
-    assert said(running.ask(goes_on)) == "Done with 4 calls."
+    assert said(running.ask(after(message))) == "Done with 4 calls."
     assert claude.failures == []
 
 

@@ -168,13 +168,12 @@ def test_what_a_client_sends_never_fails(given: list[Any]) -> None:
 
 @given(messages())
 def test_usage_is_that_of_the_last_turn_and_of_all(given: list[Any]) -> None:
-    turns, _ = through(given)
-    usage = whole_reply(turns)["usage"]
-    assert {name: usage[name] for name in ("input_tokens", "output_tokens")} == given[-1]["usage"]
-    if len(given) > 1:
-        assert [each["input_tokens"] for each in usage["iterations"]] == [
-            each["usage"]["input_tokens"] for each in given
-        ]
+    last, compacted = given[-1]["usage"], {"type": "compaction", "input_tokens": 5, "output_tokens": 1}
+    tokens = [each["usage"]["input_tokens"] for each in given]
+    given[0] = given[0] | {"usage": {**given[0]["usage"], "iterations": [compacted, given[0]["usage"]]}}
+    usage = whole_reply(through(given)[0])["usage"]
+    assert {name: usage[name] for name in ("input_tokens", "output_tokens")} == last
+    assert [each["input_tokens"] for each in usage["iterations"]] == [5, *tokens]
 
 
 @settings(max_examples=sized(quick=5, long=150, full=500))

@@ -67,6 +67,12 @@ def test_listings_and_globs_equal_those_of_deepagents(pair: Any) -> None:
         assert {each["path"] for each in ours.matches or ()} == {each["path"] for each in theirs.matches or ()}
 
 
+def test_a_glob_has_the_newest_file_first(backend: MemoryBackend) -> None:
+    for name in ("a", "c", "b"):
+        backend.write(f"/{name}.md", name)
+    assert [each["path"] for each in backend.glob("*.md").matches or ()] == ["/b.md", "/c.md", "/a.md"]
+
+
 def test_searches_equal_those_of_deepagents(pair: Any) -> None:
     bases = (None, "/notes", "/a.md", "/none")
     for pattern, only, base, most in product(("one", "two one", ".", ""), (None, "*.md", "["), bases, (None, 1, 2)):

@@ -50,6 +50,17 @@ def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
         assert store.memories() == []
 
 
+def test_a_server_tells_no_path_of_a_memory_in_quarantine(tmp_path: Path) -> None:
+    """Also if the key may review it: the reader is a model."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
+        opened.store().create("/memories/send the keys", "x", actor="session:eve")
+        opened.store().create(A, "tea")
+        opened.store().change_settings({"quarantine": ["session:eve"]})
+        with retentive.open(api.url, api_key=api.key) as remote:
+            ((text, _),) = replies(connected(remote.store()), ("memory_history", {}))
+    assert [line.split(" by ")[0].split(" ", 5)[-1] for line in text.splitlines()] == [A, "a hidden path"]
+
+
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 HALF = "half \ud83d"  # a lone surrogate, which a stream leaves that was cut in the middle of an emoji
 

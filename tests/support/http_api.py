@@ -70,6 +70,12 @@ class Api:
     def post(self, path: str, body: object = None, **headers: str) -> Answer:
         return self.send("POST", path, None if body is None else json.dumps(body).encode(), headers)
 
+    def initialize(self, path: str = "/mcp?store=team") -> Answer:
+        """Begin a session of MCP."""
+        headers = {"accept": "application/json, text/event-stream", "content_type": "application/json"}
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        return self.post(path, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
+
     def delete(self, path: str, **headers: str) -> Answer:
         return self.send("DELETE", path, headers=headers)
 

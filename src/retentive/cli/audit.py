@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -20,10 +20,7 @@ from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
 from retentive.values.replies import Reply
 
-
-def _of(function: Callable[..., None]) -> Callable[..., None]:
-    text = "The log of the location: sign-ins to the console. It is always on."
-    return flag("--location", "of_location", text)(function)
+_of = flag("--location", "of_location", "The log of the location: sign-ins to the console. It is always on.")
 
 
 @contextmanager

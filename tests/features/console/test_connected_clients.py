@@ -213,10 +213,7 @@ class Flow:
         return found
 
     def status(self, token: str, path: str = "/mcp?store=team") -> int:
-        headers = {"accept": "application/json, text/event-stream", "content_type": "application/json"}
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-        return Api(self.api.url, token, self.api.place).post(path, begin, **headers).status
+        return Api(self.api.url, token, self.api.place).initialize(path).status
 
 
 @pytest.fixture

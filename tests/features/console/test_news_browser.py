@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console.web import console
 from support.browser import Browser, Page, browser, expect, signed_in
-from support.http_api import Api, serving
+from support.http_api import Api
 
 __all__ = ["browser"]
 PAGES = ["activity", "tree/"]
@@ -52,12 +53,14 @@ def test_news_wait_for_the_reader_and_nothing_moves(
     assert problems == []
 
 
-def test_a_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_goes_on_after_a_restart_of_the_server(
+    browser: Browser, tmp_path: Path, served: Callable[..., AbstractContextManager[Api]]
+) -> None:
     problems: list[str] = []
     at = f"sqlite:///{tmp_path}/m.db"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with retentive.open(at) as opened, serving(opened, more=lambda server: console(server).routes(), port=port) as api:
+    with retentive.open(at) as opened, served(opened, port=port) as api:
         store_id = opened.store("s").id
         context = signed_in(browser, api, problems=problems)
         page = context.__enter__()
@@ -66,7 +69,7 @@ def test_a_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path
         expect(page.locator("#news")).to_contain_text("1 new change.")
     with retentive.open(at) as opened:
         opened.store("s").create("/memories/meanwhile.md", "")
-        with serving(opened, more=lambda server: console(server).routes(), port=port):
+        with served(opened, port=port):
             expect(page.locator("#news")).to_contain_text("2 new changes.", timeout=30_000)
             context.__exit__(None, None, None)
     assert [

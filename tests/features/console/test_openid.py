@@ -59,9 +59,13 @@ class Site:
     def come_back(self, person: Person, url: str) -> Seen:
         return person.get(url.removeprefix(self.api.url))
 
+    def returned(self, person: Person, sub: str = "ann", wanted: str = "/console/") -> Seen:
+        """The answer when a person comes back from a sign-in at the provider."""
+        return self.come_back(person, self.provider.authorize(self.leave(person, wanted), sub))
+
     def sign_in(self, sub: str = "ann", person: Person | None = None) -> Person:
         person = person or self.person()
-        answer = self.come_back(person, self.provider.authorize(self.leave(person), sub))
+        answer = self.returned(person, sub)
         assert (answer.status, answer.headers["location"]) == (303, "/console/"), answer.text
         return person
 
@@ -129,9 +133,9 @@ def test_no_token_of_the_provider_is_stored_readable(site: Site, tmp_path: Path)
 )
 def test_a_sign_in_at_the_provider_leads_to_no_other_site(site: Site, wanted: str) -> None:
     ann = site.person()
-    answer = site.come_back(ann, site.provider.authorize(site.leave(ann, wanted), "ann"))
+    answer = site.returned(ann, "ann", wanted)
     assert (answer.status, answer.headers["location"]) == (303, "/console/")
-    answer = site.come_back(ann, site.provider.authorize(site.leave(ann, "/console/keys?after=a%20b"), "ann"))
+    answer = site.returned(ann, "ann", "/console/keys?after=a%20b")
     assert answer.headers["location"] == "/console/keys?after=a%20b"
 
 
@@ -207,7 +211,7 @@ def test_an_answer_of_a_mixed_up_issuer_is_refused(site: Site) -> None:
 def test_people_without_rights_are_refused_and_told_so(site: Site) -> None:
     site.provider.users["ben"] = {"groups": ["others"]}
     ben = site.person()
-    answer = site.come_back(ben, site.provider.authorize(site.leave(ben), "ben"))
+    answer = site.returned(ben, "ben")
     refused(site, ben, answer, "no_access", "nobody has given you access here")
     assert site.entries()[-1][1] == "user:ben"
 
@@ -223,7 +227,7 @@ def test_an_address_must_be_verified(tmp_path: Path, monkeypatch: pytest.MonkeyP
         }
         for sub in ("2", "3"):
             person = site.person()
-            answer = site.come_back(person, site.provider.authorize(site.leave(person), sub))
+            answer = site.returned(person, sub)
             refused(site, person, answer, "email_not_verified", "has not verified your e-mail address")
         site.sign_in("1")
         assert site.entries()[-1][1] == "user:ann@example.com"
@@ -346,23 +350,16 @@ def test_a_client_that_a_person_connects_goes_with_the_person(site: Site) -> Non
     form = {"grant_type": "authorization_code", "client_id": client, "code": code, "code_verifier": verifier}
     found = site.api.send("POST", "/oauth/token", urlencode(form).encode(), FORM).body
     connected = Api(site.api.url, found["access_token"], site.api.place)
-    headers = {"accept": "application/json, text/event-stream", "content_type": "application/json"}
-
-    def status() -> int:
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-        return connected.post("/mcp", body, **headers).status
-
     assert site.api.get("/.well-known/oauth-protected-resource/mcp").body["authorization_servers"] == [
         "https://memory.example", site.provider.url,
     ]  # fmt: skip
-    assert status() == 200
+    assert connected.initialize("/mcp").status == 200
     site.provider.users["ann"] = {"groups": []}
     site.clock.now += CHECK_S + 1
-    assert status() == 403
+    assert connected.initialize("/mcp").status == 403
     del site.provider.users["ann"]
     site.clock.now += CHECK_S + 1
-    assert status() == 401
+    assert connected.initialize("/mcp").status == 401
     form = {"grant_type": "refresh_token", "client_id": client, "refresh_token": found["refresh_token"]}
     assert site.api.send("POST", "/oauth/token", urlencode(form).encode(), FORM).body["error"] == "invalid_grant"
 
@@ -402,7 +399,7 @@ def test_a_new_sign_in_gets_a_new_session(site: Site) -> None:
     site.sign_in("eve", ann)
     assert ann.http.cookies["retentive"] != first
     assert len(site.api.place.opened.records.list("console_session")) == 1
-    cookies = site.come_back(ann, site.provider.authorize(site.leave(ann), "ann")).headers.get_list("set-cookie")
+    cookies = site.returned(ann).headers.get_list("set-cookie")
     assert all({"HttpOnly", "SameSite=lax", "Path=/"} <= set(each.split("; ")) for each in cookies)
 
 
@@ -416,7 +413,7 @@ def test_a_client_secret_may_be_sent_in_the_form_and_a_new_one_needs_new_sign_in
     site.people.providers["test"] = type(before)(before._client, site.clock)
     site.clock.now += CHECK_S + 1
     assert not site.is_in(ann)  # its tokens cannot be decrypted, so the provider cannot be asked
-    answer = site.come_back(ann, site.provider.authorize(site.leave(ann), "ann"))
+    answer = site.returned(ann)
     assert answer.status == 503
 
 

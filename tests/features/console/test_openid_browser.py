@@ -7,19 +7,19 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 import retentive
-from retentive.console.web import console
 from retentive.server.oauth import Issuer, Tokens
 from retentive.server.openid import CHECK_S, People
 from support import node
 from support.browser import AXE, RULES, Browser, Page, browser, expect
 from support.clock import Clock
-from support.http_api import Api, serving
+from support.http_api import Api
 from support.profiles import REQUIRED
 
 __all__ = ["browser"]
@@ -41,7 +41,9 @@ def users(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def api(tmp_path: Path, users: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+def api(
+    tmp_path: Path, users: Path, monkeypatch: pytest.MonkeyPatch, served: Callable[..., AbstractContextManager[Api]]
+) -> Iterator[Api]:
     folder = node.modules("oidc-provider")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -55,7 +57,7 @@ def api(tmp_path: Path, users: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     tokens = Tokens("https://memory.example", [Issuer.read(given)])
     with (
         retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
-        serving(opened, tokens=tokens, more=lambda server: console(server).routes()) as found,
+        served(opened, tokens=tokens) as found,
     ):
         people = People(tokens, opened.records, clock=CLOCK)
         people.resource = found.url

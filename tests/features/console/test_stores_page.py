@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 import retentive
 from retentive import MemoryStore
 from retentive.console.pages import stores
-from retentive.console.web import console
 from support.console import Person, Seen
-from support.http_api import Api, serving
+from support.http_api import Api
 
 pytestmark = pytest.mark.usefixtures("one_day")
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> Iterator[tuple[Api, list[MemoryStore]]]:
+def many(alone: Api) -> tuple[Api, list[MemoryStore]]:
     """A server with five stores, the first of which was changed last."""
-    with (
-        retentive.open(f"sqlite:///{tmp_path}/m.db") as opened,
-        serving(opened, more=lambda server: console(server).routes()) as api,
-    ):
-        made = [opened.store(f"store-{number}") for number in range(5)]
-        for number, each in reversed(list(enumerate(made))):
-            for name in range(number + 1):
-                each.create(f"/memories/{name}.md", "text", actor=f"session:s{number}")
-        yield api, made
+    made = [alone.place.opened.store(f"store-{number}") for number in range(5)]
+    for number, each in reversed(list(enumerate(made))):
+        for name in range(number + 1):
+            each.create(f"/memories/{name}.md", "text", actor=f"session:s{number}")
+    return alone, made
 
 
 def order(text: str) -> list[str]:

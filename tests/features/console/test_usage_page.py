@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import re
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,8 @@ import retentive
 from retentive import MemoryStore
 from retentive.console import figures
 from retentive.console.pages import stores
-from retentive.console.web import console
 from support.console import Person
-from support.http_api import serving
+from support.http_api import Api
 
 pytestmark = pytest.mark.usefixtures("one_day")
 
@@ -55,9 +56,9 @@ def old(tmp_path: Path) -> str:
     return url
 
 
-def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:
+def test_the_strip_leads_to_the_end_of_each_day(old: str, served: Callable[..., AbstractContextManager[Api]]) -> None:
     """The root directory has a bar for each of 60 days. A key for some paths gets none."""
-    with retentive.open(old) as place, serving(place, more=lambda server: console(server).routes()) as api:
+    with retentive.open(old) as place, served(place) as api:
         at = f"/console/s/{place.store('old').id}"
         person = Person(api)
         page = person.get(f"{at}/tree/")

@@ -281,8 +281,5 @@ def test_an_mcp_client_finds_the_issuer_and_uses_its_token(api: Api, provider: P
     assert api.get("/.well-known/oauth-protected-resource").body == {**found, "resource": RESOURCE}
     api.place.opened.store()
     allowed = with_token(api, provider.token(aud=audience, stores="*"))
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    begun = allowed.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
-    assert begun.status == 200
+    assert allowed.initialize("/mcp").status == 200
     assert with_token(api, provider.token(aud=f"{RESOURCE}/other", stores="*")).post("/mcp", {}).status == 401

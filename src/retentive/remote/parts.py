@@ -205,31 +205,22 @@ class RemoteReview(RemotePart, Review):
         return proposal, [(change, each.before, each.after) for change, each in changes]
 
     @like(Review.accept)
-    def accept(
-        self,
-        ids: Iterable[str] | None,
-        mode: Mode,
-        actor: Who = None,
-        proposed_by: Who = None,
-        session: str | None = None,
-    ) -> DecisionOutcome:
+    def accept(self, mode: Mode, **of: Any) -> DecisionOutcome:
         check_mode(mode)
-        return self._decided("accept", ids, actor, {mode: True} if mode != "refuse" else {}, proposed_by, session)
+        return self._decided("accept", {mode: True} if mode != "refuse" else {}, **of)
 
     @like(Review.refuse)
-    def refuse(
-        self, ids: Iterable[str] | None, actor: Who = None, proposed_by: Who = None, session: str | None = None
-    ) -> DecisionOutcome:
-        return self._decided("refuse", ids, actor, {}, proposed_by, session)
+    def refuse(self, **of: Any) -> DecisionOutcome:
+        return self._decided("refuse", {}, **of)
 
     @like(Review.decisions)
     def decisions(self) -> list[Decision]:
         return [each.value() for each in self._store.pages(AnswerPage[review.DecidedObject], "/proposal_decisions")]
 
     def _decided(
-        self, verb: str, ids: Iterable[str] | None, actor: Who, options: JsonFields, *of: Who
-    ) -> DecisionOutcome:
-        proposed_by, session = of
+        self, verb: str, options: JsonFields, *, ids: Iterable[str] | None, proposed_by: Who = None,
+        session: str | None = None, actor: Who = None,
+    ) -> DecisionOutcome:  # fmt: skip
         who = as_actor(proposed_by)
         if ids is None and who is None and session is None:
             ids = [each.id for each in self.pending()]

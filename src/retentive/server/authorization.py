@@ -97,7 +97,8 @@ class Authorization:
     """
 
     def __init__(self, records: LocationRecords, clients: Clients, rights: Callable[[str], KeyRecord | None]) -> None:
-        self._known, self.clients, self._rights, self._clock = _known(records), clients, rights, time.time
+        self._known = RecordKind(records, KIND, ConnectedClient)
+        self.clients, self._rights, self._clock = clients, rights, time.time
 
     def connect(
         self,
@@ -219,15 +220,11 @@ class Authorization:
 
 def remove_expired(records: LocationRecords, now: float) -> None:
     """Remove the records of clients whose code or refresh token has expired."""
-    known = _known(records)
+    known = RecordKind(records, KIND, ConnectedClient)
     for each in known.list():
         if each.expires_at <= now:
             with suppress(Conflict):  # it was used at the last moment
                 known.put(each.id, None, before=each)
-
-
-def _known(records: LocationRecords) -> RecordKind[ConnectedClient]:
-    return RecordKind(records, KIND, ConnectedClient)
 
 
 def _check_code(form: Mapping[str, str], found: ConnectedClient) -> None:

@@ -134,11 +134,6 @@ class Webhooks:
         self._endpoints.put(endpoint_id, after, before=before)
         return after
 
-    def rotate(self, endpoint_id: str) -> Endpoint:
-        """Give an endpoint a new secret. The old one signs deliveries for another day. Raises `NotFound`."""
-        old = self.endpoint(endpoint_id).secret
-        return self.change(endpoint_id, secret=new_webhook_secret(), old_secret=old, rotated_at=datetime.now(UTC))
-
     def delete(self, endpoint_id: str) -> None:
         """Delete an endpoint with its deliveries. Raises `NotFound`."""
         self.endpoint(endpoint_id)

@@ -16,6 +16,7 @@ from retentive.server.handlers.people import After, Before, Count, page_of, warn
 from retentive.server.rights import KeyRecord
 from retentive.server.webhooks import STATES, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
+from retentive.store.change_marks import new_webhook_secret
 from retentive.wire import stores as wire
 from retentive.wire.base import PRINCIPALS, AnswerPage, DeletedObject, IdPage
 
@@ -166,7 +167,9 @@ def update_webhook_endpoint(call: RouteCall, body: wire.EndpointUpdate) -> wire.
 @route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True)
 def rotate_webhook_secret(call: RouteCall) -> wire.NewEndpointObject:
     """Replace the secret of a webhook endpoint; for a day, the old one signs too."""
-    return _with_secret(call.location.webhooks.rotate(_endpoint_of(call).id))
+    old = _endpoint_of(call)
+    changes = {"secret": new_webhook_secret(), "old_secret": old.secret, "rotated_at": datetime.now(UTC)}
+    return _with_secret(call.location.webhooks.change(old.id, **changes))
 
 
 @route("POST", f"{ENDPOINT}/test", ADMIN)

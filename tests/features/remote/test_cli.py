@@ -228,15 +228,3 @@ def test_other_commands_refuse_a_server(remote: Run, name: str, tmp_path: Path, 
     assert found.exit_code == 2, found.output
     assert "the machine of the server" in found.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_errors_of_the_connection(served: tuple[Api, str]) -> None:
-    api, _ = served
-    wrong = run(api.url, "x", "ls", api_key="wrong")
-    assert (wrong.exit_code, "invalid API key" in wrong.stderr) == (9, True)
-    none = run(api.url, "x", "ls")
-    assert (none.exit_code, "RETENTIVE_API_KEY" in none.stderr) == (2, True)
-    plain = run("http://example.com", "x", "ls", api_key="secret")
-    assert (plain.exit_code, "unencrypted" in plain.stderr, "secret" in plain.output) == (2, True, False)
-    keys = run(api.url, "x", "--keys", "file", "ls", api_key=api.key)
-    assert (keys.exit_code, "no effect on a server" in keys.stderr) == (2, True)

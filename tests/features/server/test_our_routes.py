@@ -88,19 +88,6 @@ def test_a_field_that_is_null_counts_as_absent(api: Api, store: MemoryStore, at:
 TEAM = "/memories/team/a.md"
 
 
-def test_a_search_finds_memories_with_their_best_lines(api: Api, store: MemoryStore, at: str) -> None:
-    store.create(TEAM, "# Trips\nAnn flew to Lisbon in May.\nBen stayed.\n", actor="session:s1")
-    store.create(B, "Nothing of that kind.\n")
-    answer = api.post(f"{at}/search", {"query": "when did Ann fly to Lisbon"})
-    first = answer.body["data"][0]
-    assert (first["path"], first["updated_by"]) == ("/team/a.md", {"type": "session_actor", "session_id": "s1"})
-    assert first["memory"] == api.get(f"{at}/memories/{first['memory_id']}?view=basic").body
-    line = first["snippets"][0]
-    assert (line["line"], line["headings"]) == (2, ["Trips"])
-    assert "Lisbon" in [line["text"][start:end] for start, end in line["marks"]]
-    assert answer.body["next_page"] is None
-
-
 def test_memories_as_they_were(api: Api, store: MemoryStore, at: str) -> None:
     memory_id = store.create(TEAM, "one\n").memory_id
     first = store.versions()[0].id

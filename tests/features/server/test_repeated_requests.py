@@ -6,7 +6,6 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ def changes(store: MemoryStore) -> int:
     return len(list(store.history.log()))
 
 
-def create(api: Api, at: str, _: str, key: str) -> Answer:
+def create(api: Api, at: str, key: str) -> Answer:
     return api.post(f"{at}/memories", {"path": "/new.md", "content": "secret text"}, idempotency_key=key)
 
 
@@ -37,7 +36,7 @@ def interfere(store: MemoryStore) -> None:
 
 
 def test_records_hold_no_text_and_no_path(api: Api, store: MemoryStore, at: str) -> None:
-    assert create(api, at, "", "a-key-of-a-client").status == 200
+    assert create(api, at, "a-key-of-a-client").status == 200
     records = core_of(store).read(lambda found: list(found.records(repeats.KIND)))
     assert records
     kept = json.dumps(records)
@@ -46,7 +45,7 @@ def test_records_hold_no_text_and_no_path(api: Api, store: MemoryStore, at: str)
 
 def test_a_key_names_one_request(api: Api, store: MemoryStore, at: str) -> None:
     api = api.with_key("write", act_as=("session:*",))
-    assert create(api, at, "", "k").status == 200
+    assert create(api, at, "k").status == 200
     body = {"path": "/new.md", "content": "another text"}
     for answer in (
         api.post(f"{at}/memories", body, idempotency_key="k"),
@@ -62,20 +61,20 @@ def test_a_key_names_one_request(api: Api, store: MemoryStore, at: str) -> None:
 
 def test_keys_of_two_callers_are_independent(api: Api, store: MemoryStore, at: str) -> None:
     other = api.with_key("write")
-    assert create(api, at, "", "k").status == 200
-    assert create(other, at, "", "k").status == 409  # its own request: the path is taken
-    assert create(api, at, "", "k").status == 200
+    assert create(api, at, "k").status == 200
+    assert create(other, at, "k").status == 409  # its own request: the path is taken
+    assert create(api, at, "k").status == 200
 
 
 def test_a_key_ends_after_a_day(api: Api, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert create(api, at, "", "k").status == 200
+    assert create(api, at, "k").status == 200
     monkeypatch.setattr(repeats, "KEPT_S", 0.0)
-    assert create(api, at, "", "k").status == 409
+    assert create(api, at, "k").status == 409
 
 
 @pytest.mark.parametrize("key", ["", "with space", "k" * 256, "k\u00fc"])
 def test_invalid_keys(api: Api, store: MemoryStore, at: str, key: str) -> None:
-    answer = create(api, at, "", key)
+    answer = create(api, at, key)
     assert answer.status == 400
     assert "Idempotency-Key" in answer.error["message"]
     assert store.memories() == []
@@ -83,7 +82,7 @@ def test_invalid_keys(api: Api, store: MemoryStore, at: str, key: str) -> None:
 
 def test_one_change_of_many_at_once(api: Api, store: MemoryStore, at: str) -> None:
     answers: list[Any] = []
-    threads = [threading.Thread(target=lambda: answers.append(create(api, at, "", "once").body)) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: answers.append(create(api, at, "once").body)) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -94,8 +93,8 @@ def test_one_change_of_many_at_once(api: Api, store: MemoryStore, at: str) -> No
 
 def test_an_audit_entry_says_that_a_request_was_repeated(api: Api, store: MemoryStore, at: str) -> None:
     store.change_settings({"audit": True})
-    create(api, at, "", "k")
-    create(api, at, "", "k")
+    create(api, at, "k")
+    create(api, at, "k")
     entries = [each for each in store.audit.entries() if each.operation == "create"]
     assert [each.repeated for each in entries] == [False, True]
 
@@ -163,9 +162,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "quarantine_contributors": {"pattern": "session:q"},
     "release_contributors": {"pattern": "user:mal"},
 }
-UPLOADS: dict[str, Callable[[Api, str], bytes]] = {
-    "import_memories": lambda api, at: tar("new.md", "x"),
-}
 
 
 def state(api: Api, at: str) -> list[Any]:
@@ -180,13 +176,11 @@ def test_every_route_that_changes_something_honours_the_key(api: Api, store: Mem
     """A request that is sent again is answered as the first time, and changes nothing more."""
     ids = filled(api, store)
     path, headers = route.path.format(**ids), {"idempotency-key": f"key-{route.name}"}
+    body: bytes | None = None
     if route.upload:
-        body: bytes | None = UPLOADS[route.name](api, at)
-        headers["content-type"] = "application/x-tar"
-    else:
-        body = None
-        if route.method != "DELETE":
-            body = json.dumps(BODIES[route.name]).replace("{other}", ids["other"]).encode()
+        body, headers["content-type"] = tar("new.md", "x"), "application/x-tar"
+    elif route.method != "DELETE":
+        body = json.dumps(BODIES[route.name]).replace("{other}", ids["other"]).encode()
     admin = api.with_key("admin")
     first = admin.send(route.method, path, body, headers)
     assert first.status == 200, first.body

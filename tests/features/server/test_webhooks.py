@@ -78,7 +78,8 @@ class Rounds:
 
     def __init__(self, opened: retentive.Retentive) -> None:
         self.now = time.time()
-        self.deliverer = Deliverer(opened, to_private=True, clock=lambda: self.now, monotonic=lambda: self.now)
+        console, clock = "https://m.example/console", lambda: self.now
+        self.deliverer = Deliverer(opened, to_private=True, console=console, clock=clock, monotonic=clock)
 
     def __call__(self, after_s: float = 0.0) -> None:
         self.now += after_s
@@ -95,8 +96,7 @@ def opened(tmp_path: Path) -> Iterator[retentive.Retentive]:
 
 @pytest.fixture
 def api(opened: retentive.Retentive) -> Iterator[Api]:
-    with serving(opened) as found:
-        found.place.webhooks_to_private = True
+    with serving(opened, to_private=True) as found:
         yield found
 
 
@@ -207,13 +207,6 @@ def test_changes_of_memories_for_endpoints_that_ask(
 
 def test_waiting_proposals(api: Api, opened: retentive.Retentive, receiver: Receiver, rounds: Rounds) -> None:
     """One event for all new proposals, with a link to the newest that still waits, and no contents."""
-    rounds.deliverer = Deliverer(
-        opened,
-        to_private=True,
-        console="https://m.example/console",
-        clock=lambda: rounds.now,
-        monotonic=lambda: rounds.now,
-    )
     store = opened.store("reviewed")
     store.change_settings({"review": ["session:*"]})
     endpoint(api, receiver, "review.waiting")
@@ -354,8 +347,7 @@ os.kill(os.getpid(), 9)
 def test_a_killed_process_loses_no_event(receiver: Receiver, tmp_path: Path, backend: str) -> None:
     """A process of its own changes a store and is killed at once. Nothing else reads or writes that store."""
     at = place_of(backend, tmp_path)
-    with retentive.open(at) as opened, serving(opened) as api:
-        api.place.webhooks_to_private = True
+    with retentive.open(at) as opened, serving(opened, to_private=True) as api:
         endpoint(api, receiver, "memory.changed")
         rounds = Rounds(opened)
         subprocess.run([sys.executable, "-c", WRITER, at], check=False)

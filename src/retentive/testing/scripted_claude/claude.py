@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Self
@@ -105,7 +105,6 @@ class ScriptedClaude:
     - `summarize` is a function that returns the summary of a compaction. If it returns None, the compaction fails.
     - `faults` defines which requests fail, and how they fail.
     - `port` is the port on 127.0.0.1. 0 selects a free one.
-    - `new_suffix` creates the unique part of each id.
     """
 
     def __init__(
@@ -116,7 +115,6 @@ class ScriptedClaude:
         summarize: Summarize = default_summary,
         faults: FaultPlan = MappingProxyType({}),
         port: int = 0,
-        new_suffix: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self.url = ""
         self.failures: list[Failure] = []
@@ -131,7 +129,6 @@ class ScriptedClaude:
         self._summarize = summarize
         self._faults = faults
         self._port = port
-        self._new_suffix = new_suffix
         self._count = 0
         self._played: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -189,7 +186,7 @@ class ScriptedClaude:
             is_over = self._context_window is not None and tokens > self._context_window
             refuse_if(is_over, f"prompt is too long: {tokens} tokens > {self._context_window} maximum")
         turn = None if managed.pauses else self._next_turn(conversation, managed.prompt)
-        suffix = self._new_suffix()
+        suffix = secrets.token_hex(8)
         content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
         message = _message(turn, content, managed, f"msg_scripted_{suffix}")
         if edits is not None:

@@ -127,7 +127,7 @@ def _applied(found: Managed, messages: tuple[Message, ...], counts: Block, edit:
 
 def _compacted(found: Managed, edit: Block, summarize: Summarize) -> Managed:
     prompt = found.prompt
-    summary = summarize(replace(prompt, instructions=str(edit.get("instructions") or "") or None))
+    summary = summarize(prompt)
     block = {"type": COMPACTION, "content": summary or None}
     if summary:
         prompt = replace(prompt, messages=(Message("assistant", (block,)),))

@@ -69,14 +69,12 @@ class ToolUse:
 class Prompt:
     """Conversation as the model would see it, after clearing and compaction, with the system prompt and the tools.
 
-    Consecutive messages of the same role are merged into one, as the API does. `instructions` is the request's own
-    prompt for a summary. It is None in every `Prompt` that is not for `summarize`.
+    Consecutive messages of the same role are merged into one, as the API does.
     """
 
     messages: tuple[Message, ...]
     system: object = None
     tools: tuple[Block, ...] = ()
-    instructions: str | None = None
 
     @property
     def opening(self) -> str:

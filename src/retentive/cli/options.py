@@ -119,7 +119,10 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. `-3` is `-n 3`, as in Git."""
         if any("-n" in param.opts for param in self.params):
-            args = [f"-n{each[1:]}" if _NUMBER.fullmatch(each) else each for each in args]
+            end = args.index("--") if "--" in args else len(args)
+            for at, (before, each) in enumerate(zip(["", *args], args[:end], strict=False)):
+                if _NUMBER.fullmatch(each) and before not in {"-n", "--limit"}:
+                    args[at] = f"-n{each[1:]}"
         return super().parse_args(ctx, args)
 
     def get_short_help_str(self, limit: int = 45) -> str:

@@ -45,6 +45,7 @@ def test_in_a_pipe_each_line_has_its_path_and_number(location: str) -> None:
         (("--all", "fund", "fees"), ["/memories/refunds.md"]),
         (("--history", "days"), ["/memories/refunds.md"]),
         (("--as-of", "r1", "refund"), ["/memories/refunds.md"]),
+        (("--", "refund", "-30"), ["/memories/team/rules.md", "/memories/team/refund/other.md"]),
         (("--", "refund", "-fees"), ["/memories/team/rules.md", "/memories/team/refund/other.md"]),
         (("refund", "--under", "/memories/team/refund"), ["/memories/team/refund/other.md"]),
         (("refund", "--path", "/memories/*.md"), ["/memories/refunds.md"]),

@@ -13,24 +13,17 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 from retentive.storage.objects.backend import ObjectsBackend
-from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.records import DIGEST_CHARS
 from retentive.storage.objects.requests import Requests
 
-SMALL = Sizes(log=4, page=6, fan_out=3)
 HOST = "127.0.0.1"
 BUCKET = "wired"
 
 
 def small(url: str, **options: Any) -> ObjectsBackend:
     """A backend that compacts after a few writes."""
-    return ObjectsBackend(url, sizes=SMALL, **options)
-
-
-def manifest_of(url: str, store_id: str) -> Manifest:
-    """Return the manifest of a store."""
-    return decode_manifest(Bottom(url).get(f"manifests/{store_id}"), store_id)
+    return ObjectsBackend(url, sizes=Sizes(log=4, page=6, fan_out=3), **options)
 
 
 class Bottom:

@@ -16,6 +16,8 @@ from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_
 from support import servers
 from support.places import name_of, place_of
 
+from .objects import small
+
 
 class PlacedSuite(BackendSuite):
     """The suite on the backend with the name `kind`."""
@@ -97,6 +99,14 @@ class TestMariadb(PlacedSuite):
 class TestObjectsInMemory(ObjectsSuite):
     def place(self, directory: Path) -> str:
         return f"memory://{name_of(directory)}"
+
+
+@pytest.mark.long
+class TestObjectsWithSmallPages(ObjectsSuite):
+    """Nearly each write compacts, and pages are split, merged and emptied."""
+
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return small(f"memory://{name_of(place)}", clock=clock, new_id=new_id)
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import retentive
 from retentive import Version
 from retentive.storage.contract import EXTERNAL
 from support.linearizability.checker import Command, Operation, why_not
-from support.linearizability.history import lines_seen, record
+from support.linearizability.history import Run, lines_seen, record
 from support.places import ALL_LASTING, SERVERS, place_of
 from support.profiles import LONG, sized
 from support.shape import Expected
@@ -41,16 +41,8 @@ def test_threads_and_processes_are_linearizable(backend: str, seed: int, killed_
     The command that was running when a process was killed took effect once or never, and never in part.
     """
     place = place_of(backend, tmp_path)
-    history = record(
-        place,
-        tmp_path / "out",
-        processes=PROCESSES,
-        threads=THREADS,
-        count=COMMANDS,
-        seed=seed,
-        scene=SCENES[seed % 2],
-        killed_after=killed_after,
-    )
+    out = str(tmp_path / "out")
+    history = record(Run([place], out, PROCESSES, THREADS, COMMANDS, seed, SCENES[seed % 2], killed_after))
     if killed_after:
         of_the_killed = [each for each in history if each.client.startswith("0.")]
         assert killed_after <= len(of_the_killed) < THREADS * COMMANDS
@@ -66,9 +58,8 @@ def test_threads_and_processes_are_linearizable(backend: str, seed: int, killed_
 @pytest.mark.long
 def test_concurrent_clients_of_the_sdk_tool_lose_changes(tmp_path: Path) -> None:
     """The tool reads and writes without a lock. The recorder and the checker must detect the changes that it loses."""
-    history = record(
-        f"sdk:{tmp_path}/memory", tmp_path / "out", processes=4, threads=2, count=50, seed=1, scene="edits"
-    )
+    place = f"sdk:{tmp_path}/memory"
+    history = record(Run([place], f"{tmp_path}/out", processes=4, threads=2, count=50, seed=1, scene="edits"))
     assert why_not(history, alike=loosely) != ""
 
 

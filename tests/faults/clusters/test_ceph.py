@@ -11,7 +11,7 @@ import pytest
 
 from support import servers
 from support.linearizability.checker import why_not
-from support.linearizability.history import record
+from support.linearizability.history import Run, record
 from support.places import name_of
 from support.protocols import S3
 from support.proxy import HOST, Proxy
@@ -54,7 +54,7 @@ def test_replies_through_two_gateways_are_linearizable(
 ) -> None:
     bucket = cluster.new_bucket(name_of(tmp_path))
     places = [place_at(port, bucket) for port in cluster.ports]
-    history = record(places, tmp_path / "out", processes=4, threads=2, count=15, seed=7, scene=scene)
+    history = record(Run(places, str(tmp_path / "out"), processes=4, threads=2, count=15, seed=7, scene=scene))
     assert sum(each.known and not each.did_nothing for each in history) > 0.9 * len(history)
     assert why_not(history) == ""
 

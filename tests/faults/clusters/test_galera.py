@@ -10,7 +10,7 @@ import pytest
 import retentive
 from support import servers
 from support.linearizability.checker import why_not
-from support.linearizability.history import record
+from support.linearizability.history import Run, record
 from support.places import name_of
 from support.servers import ServerFailed
 
@@ -60,6 +60,6 @@ def test_clients_of_all_nodes_continue_after_one_was_killed(tmp_path: Path) -> N
 @pytest.mark.parametrize("scene", ["memories", "tree"])
 def test_replies_of_three_nodes_are_linearizable(scene: str, tmp_path: Path) -> None:
     places = places_of(tmp_path)
-    history = record(places, tmp_path / "out", processes=6, threads=2, count=25, seed=7, scene=scene)
+    history = record(Run(places, str(tmp_path / "out"), processes=6, threads=2, count=25, seed=7, scene=scene))
     assert sum(each.known and not each.did_nothing for each in history) > 0.9 * len(history)
     assert why_not(history) == ""

@@ -20,7 +20,7 @@ import pytest
 
 from support import servers
 from support.linearizability.checker import why_not
-from support.linearizability.history import record
+from support.linearizability.history import Run, record
 from support.profiles import sized
 from support.protocols import S3, Postgresql
 from support.proxy import Proxy
@@ -47,16 +47,8 @@ def test_histories_are_linearizable(backend: str, seed: int, tmp_path: Path, mon
         clients = open_.enter_context(Proxy(port, S3))
         monkeypatch.setenv("RETENTIVE_API_KEY", running.key)
         pool = open_.enter_context(ThreadPoolExecutor(1))
-        history = pool.submit(
-            record,
-            clients.through(running.url),
-            tmp_path / "out",
-            processes=PROCESSES,
-            threads=THREADS,
-            count=COMMANDS,
-            seed=seed,
-            scene=("memories", "tree")[seed % 2],
-        )
+        urls, scene = [clients.through(running.url)], ("memories", "tree")[seed % 2]
+        history = pool.submit(record, Run(urls, f"{tmp_path}/out", PROCESSES, THREADS, COMMANDS, seed, scene))
         done = Counter[str]()
         acts = ["kill a worker", "cut clients", "cut clients", *([] if database is None else ["cut the database"])]
         for _ in moments(chosen, tmp_path / "out", history.done):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -136,29 +136,13 @@ class Recorder:
         os.write(self.fd, json.dumps(row).encode() + b"\n")
 
 
-def record(
-    url: str | Sequence[str],
-    out: Path,
-    *,
-    processes: int,
-    threads: int,
-    count: int,
-    seed: int,
-    scene: str,
-    killed_after: int = 0,
-) -> list[Operation]:
-    """Record `processes` x `threads` clients with `count` commands each on a new memory store.
-
-    With several URLs, the processes use them in turn. With `killed_after`, the first process kills itself after its
-    first client got that many replies.
-    """
-    out.mkdir()
-    urls = [url] if isinstance(url, str) else list(url)
-    run = Run(urls, str(out), processes, threads, count, seed, scene, killed_after)
+def record(run: Run) -> list[Operation]:
+    """Record the history of a run on a new memory store."""
+    Path(run.out).mkdir()
     command = [sys.executable, "-m", "support.linearizability.history", json.dumps(asdict(run))]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, ""), f"{done.returncode}: {done.stderr}"
-    return [operation for path in sorted(out.iterdir()) for operation in read(path)]
+    return [operation for path in sorted(Path(run.out).iterdir()) for operation in read(path)]
 
 
 def read(path: Path) -> Iterator[Operation]:
@@ -177,7 +161,11 @@ def read(path: Path) -> Iterator[Operation]:
 
 @dataclass(frozen=True)
 class Run:
-    """Options of one run, the same for every process."""
+    """`processes` x `threads` clients with `count` commands each. The processes use the URLs in turn.
+
+    With `killed_after`, the first process kills itself after its first client got that many replies. `out` is a new
+    directory for the files.
+    """
 
     urls: list[str]
     out: str
@@ -186,7 +174,7 @@ class Run:
     count: int
     seed: int
     scene: str
-    killed_after: int
+    killed_after: int = 0
 
     def work(self, worker: int, begin: Callable[[], None]) -> None:
         """Run the clients of one process."""

@@ -94,10 +94,11 @@ class SharingSuite(SuiteOpening):
                 call()
 
     def test_no_update_is_lost(self, tmp_path: Path) -> None:
-        """Between threads, and between openings of a backend that lasts."""
+        """Between threads, and between openings of a backend that lasts, also while other stores are created."""
         stores = [Opened(self.opened(tmp_path)) for _ in range(3 if self.lasting else 1)]
         stores[0].create({A: b"0"})
-        together([partial(count_up, store, 20) for store in stores for _ in range(4)])
+        works = [partial(count_up, store, 20) for store in stores for _ in range(4)]
+        together([*works, *(partial(create_stores, store.backend, 10) for store in stores)])
         expected = 80 * len(stores)
         assert [store.tree() for store in stores] == [{A: str(expected).encode()}] * len(stores)
         assert len(stores[0].versions()) == stores[0].revision() == expected + 1
@@ -219,6 +220,11 @@ def count_up(store: Opened, times: int) -> None:
 
     for _ in range(times):
         store.write(work)
+
+
+def create_stores(backend: Backend, count: int) -> None:
+    for number in range(count):
+        backend.create_store(key=f"other {number}", name="other")
 
 
 def put_both(tx: Transaction, data: bytes) -> None:

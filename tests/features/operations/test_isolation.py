@@ -83,3 +83,10 @@ def test_a_dry_run_is_refused_as_the_run(limit: str, scene: Scene) -> None:
     for dry_run in (True, False):
         with pytest.raises(errors.PermissionDenied, match="needs access to the whole memory store"):
             OPERATIONS["import"].act(scene, limited, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("name", ["usage", "stats", "scan"])
+def test_figures_of_the_whole_store_are_refused(name: str, scene: Scene) -> None:
+    """They would tell of memories that do not exist for the caller."""
+    with pytest.raises(errors.PermissionDenied, match="needs access to the whole memory store"):
+        OPERATIONS[name].act(scene, with_options(scene.store, scope=SCOPE))

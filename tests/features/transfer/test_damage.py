@@ -302,25 +302,26 @@ def moved(found: Entries, old: str, new: str) -> Entries:
     return listed(found | {name: b"".join(json.dumps(line).encode() + b"\n" for line in forged)})
 
 
-@pytest.mark.parametrize("new", ["/memories/a", "/memories/a/x", "/memories/a/y/x"])
-@pytest.mark.parametrize("given", [BOTH, GONE], ids=["to the end", "until it goes"])
-def test_conflicting_paths_are_refused(new: str, given: Steps, tmp_path: Path) -> None:
-    """A path conflicts with a path equal to it, above it or below it, now or after the other memory was written."""
-    error = refusal(write(tmp_path / "forged.tar", moved(entries(given, tmp_path), BX, new)))
+GAP: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
+CONFLICT = "another memory is at, above or below the path of the memory /memories/a"
+
+
+@pytest.mark.parametrize(
+    ("given", "prune", "new", "said"),
+    [
+        *((given, None, f"{A}{below}", CONFLICT) for given in (BOTH, GONE) for below in ("", "/x", "/y/x")),
+        (GAP, 2, f"{A}/x", CONFLICT),
+        (BOTH, None, "/memories/.git/hooks/x", "has a path that no memory can have"),
+    ],
+)
+def test_conflicting_and_reserved_paths_are_refused(
+    given: Steps, prune: int | None, new: str, said: str, tmp_path: Path
+) -> None:
+    """A path conflicts with one equal to it, above it or below it, now or after the other memory was written.
+
+    A gap in the history can hide the deletion of a memory, but not of a memory that is listed as present. Nothing is
+    restored into a name such as `.git`, where other programs would run it.
+    """
+    error = refusal(write(tmp_path / "forged.tar", moved(entries(given, tmp_path, prune=prune), BX, new)))
     assert isinstance(error, Damaged)
-    assert "another memory is at, above or below the path of the memory /memories/a" in str(error)
-
-
-def test_conflicting_present_paths_are_refused_despite_gaps(tmp_path: Path) -> None:
-    """A gap in the history can hide the deletion of a memory, but not of a memory that is listed as present."""
-    given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
-    error = refusal(write(tmp_path / "f.tar", moved(entries(given, tmp_path, prune=2), BX, "/memories/a/x")))
-    assert isinstance(error, Damaged)
-    assert "another memory is at, above or below the path of the memory /memories/a" in str(error)
-
-
-def test_a_reserved_path_in_a_file_is_refused(tmp_path: Path) -> None:
-    """Nothing is restored into a name such as `.git`, where other programs would run it."""
-    error = refusal(write(tmp_path / "f.tar", moved(entries(BOTH, tmp_path), BX, "/memories/.git/hooks/x")))
-    assert isinstance(error, Damaged)
-    assert "has a path that no memory can have" in str(error)
+    assert said in str(error)

@@ -316,7 +316,7 @@ def directory_source(path: str) -> Source:
     need_posix("an import of a directory", "on this system import a tar file")
     path = expanded(path)
     if not os.path.isdir(path):
-        raise NotFound("the file or directory does not exist")
+        raise NotFound("the source is no file and no directory, or does not exist")
     within = os.path.join(path, LAYOUT)
     if os.path.isdir(within) and not os.path.islink(within):
         return Source(partial(_walk, os.path.realpath(within)), LAYOUT)

@@ -47,6 +47,7 @@ def test_an_error_reply_of_the_storage_is_followed_by_the_location(directory: Pa
     ("command", "named"),
     [
         (["import", "missing"], "Source: missing"),
+        (["import", "/dev/null"], "no file and no directory, or does not exist\nSource: /dev/null"),
         (["import", "--whole", "memory.db"], "Source: memory.db"),
         (["export", "memory.db"], "Destination: memory.db"),
         (["admin", "backup", "memory.db"], "File: memory.db"),

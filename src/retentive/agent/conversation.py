@@ -166,7 +166,7 @@ def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) ->
         kept: Any = replace_surrogates(content or "")
     else:
         given = [replace_surrogates(to_json(block)) for block in cast("Iterable[object]", content)]
-        kept = [block for block in given if attribute(block, "type") != "text" or str(block.get("text") or "").strip()]
+        kept = [block for block in given if not is_blank(block)]
     if is_error and (not kept or (isinstance(kept, str) and not kept.strip())):
         kept = EMPTY_ERROR
     result: MessageDict = {"type": "tool_result", "tool_use_id": tool_use_id, "content": kept}
@@ -198,6 +198,11 @@ def blocks_of(message: Mapping[str, Any]) -> list[MessageDict]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [to_json(block) for block in content] if isinstance(content, list | tuple) else []
+
+
+def is_blank(block: object) -> bool:
+    """Return True if the block is a text block that is empty or only whitespace."""
+    return isinstance(block, Mapping) and block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def _is_call(block: object) -> bool:

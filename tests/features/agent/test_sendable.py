@@ -1,77 +1,141 @@
-"""Whatever Claude answers and wherever a run is left, the API accepts the next request of the conversation."""
+"""Whatever a saved conversation contains, the API accepts what the agent sends."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
-import httpx2
-from anthropic import Anthropic
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import retentive
-from retentive.agent import Agent, Budget
-from retentive.testing.scripted_claude import Call, Raw, ScriptedClaude, Thinking, Turn
+from retentive.agent.sendable import UNKNOWN_OUTCOME, sendable
+from retentive.testing.scripted_claude import ScriptedClaude
 from support.profiles import sized
 
-SEARCH = {"type": "server_tool_use", "name": "web_search", "input": {}}
-FOUND = {"type": "web_search_tool_result", "content": []}
-PLAIN: dict[str, Any] = {
-    "text": "Said.",
-    "blank": " \n",
-    "thinking": Thinking("Hm."),
-    "hidden": Raw({"type": "redacted_thinking", "data": "x"}),
-    "call": Call({"command": "view", "path": "/memories"}),
-    "summary": Raw({"type": "compaction", "content": "They like tea."}),
-    "no summary": Raw({"type": "compaction", "content": None}),
+from .requests import ASK, HELLO
+
+READ = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object", "properties": {}}}
+HEADERS = {
+    "x-api-key": "key",
+    "anthropic-version": "2023-06-01",
+    "anthropic-beta": "context-management-2025-06-27,compact-2026-01-12",
 }
-BLOCKS = st.lists(st.sampled_from([*PLAIN, "search", "found"]), min_size=1, max_size=4)
-REASONS = st.sampled_from([None, None, "max_tokens", "pause_turn", "refusal"])
-NEXT = st.sampled_from(["Go on.", None])
-STEPS = st.lists(st.tuples(BLOCKS, REASONS, NEXT, st.booleans()), max_size=6)
+SAID = {"type": "text", "text": "Said."}
+BLANK = {"type": "text", "text": " \n"}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+HIDDEN = {"type": "redacted_thinking", "data": "x"}
+SUMMARY = {"type": "compaction", "content": "They like tea."}
+NO_SUMMARY = {"type": "compaction", "content": None}
+ASSISTANT = st.sampled_from(["text", "blank", "thinking", "hidden", "call", "search", "found", "summary", "no summary"])
+USER = st.sampled_from(["text", "blank", "result", "late result", "unknown result", "empty error"])
+TURNS = st.lists(
+    st.one_of(
+        st.tuples(st.just("assistant"), st.lists(ASSISTANT, min_size=1, max_size=4)),
+        st.tuples(st.just("user"), st.lists(USER, min_size=1, max_size=4)),
+    ),
+    max_size=7,
+)
+PLAIN: dict[str, dict[str, Any]] = {
+    "text": SAID,
+    "blank": BLANK,
+    "thinking": THOUGHT,
+    "hidden": HIDDEN,
+    "summary": SUMMARY,
+    "no summary": NO_SUMMARY,
+}
 
 
-def replies(steps: list[Any]) -> Iterator[Turn]:
-    """Each call of a server tool has an id of its own, and its result follows it. A call of the client ends a response,
-    so no summary comes after it.
-    """
+def call(number: int) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {}}
+
+
+def result(number: int, content: str = "ok", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": f"t{number}", "content": content, **more}
+
+
+def search(number: int) -> dict[str, Any]:
+    return {"type": "server_tool_use", "id": f"s{number}", "name": "web_search", "input": {}}
+
+
+def found(number: int) -> dict[str, Any]:
+    return {"type": "web_search_tool_result", "tool_use_id": f"s{number}", "content": []}
+
+
+def made(turns: list[tuple[str, list[str]]]) -> list[dict[str, Any]]:
+    """A conversation with these blocks. Each call has an id of its own."""
+    messages: list[dict[str, Any]] = [*HELLO]
     number = 0
-    for kinds, reason, *_ in steps:
-        blocks = list[Any]()
-        for at, kind in enumerate(kinds):
-            number += kind == "search"
-            raw = {"search": Raw({**SEARCH, "id": f"s{number}"}), "found": Raw({**FOUND, "tool_use_id": f"s{number}"})}
-            cannot_be = kind == "found" and (not blocks or blocks[-1] != raw["search"])
-            cannot_be = cannot_be or (kind == "call" and "summary" in kinds[at:])
-            blocks += [PLAIN["text"]] if cannot_be else [{**PLAIN, **raw}[kind]]
-        yield Turn(tuple(blocks), reason)
+    for role, kinds in turns:
+        blocks: list[dict[str, Any]] = []
+        for kind in kinds:
+            number += kind in ("call", "search", "found")
+            blocks += {
+                "call": [call(number)],
+                "search": [search(number)],
+                "found": [search(number), found(number)],
+                "result": [result(number)],
+                "late result": [result(max(number - 1, 0))],
+                "unknown result": [result(999)],
+                "empty error": [result(number, "", is_error=True)],
+            }.get(kind, [PLAIN.get(kind, {})])
+        messages.append({"role": role, "content": blocks})
+    return [*messages, {"role": "user", "content": "Go on."}]
 
 
-@settings(max_examples=sized(quick=30, long=1_000, full=10_000), deadline=None)
-@given(STEPS)
-def test_the_api_accepts_every_request(steps: list[Any]) -> None:
-    turns, saved = replies(steps), dict[str, Any]()
-    claude = ScriptedClaude(lambda _: next(turns, "Fine."))
+@settings(max_examples=sized(quick=100, long=2_000, full=20_000), deadline=None)
+@given(TURNS)
+def test_the_api_accepts_any_saved_conversation(turns: list[tuple[str, list[str]]]) -> None:
+    messages = made(turns)
+    sent = sendable(messages)
+    claude = ScriptedClaude(lambda _: "Fine.")
+    exchange = claude.answer(HEADERS, json.dumps({**ASK, "messages": sent, "tools": [READ]}).encode())
+    assert exchange.status == 200, exchange.reply
+    assert messages == made(turns)
 
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        exchange = claude.answer({name.lower(): value for name, value in request.headers.items()}, request.content)
-        return httpx2.Response(exchange.status, json=dict(exchange.reply))
 
-    http = httpx2.Client(transport=httpx2.MockTransport(answer))
-    with retentive.open("sqlite://") as opened, Anthropic(api_key="k", max_retries=0, http_client=http) as client:
-        for *_, message, is_killed in [*steps, ("Bye.", False)]:
-            given: Any = saved or ()
-            agent = Agent(client, memory=opened.store(), messages=given, budget=Budget(max_turns=1))
-            for _ in agent.run(message if saved else "Hello."):
-                if is_killed:
-                    break
-            saved = json.loads(json.dumps(agent.saved()))
-    assert [exchange.reply for exchange in claude.requests if exchange.status != 200] == []
-    for exchange in claude.requests:
-        sent: Any = exchange.body
-        for one, after in pairwise(sent["messages"]):  # the scripted Claude does not check this rule
-            is_final = one["role"] == "assistant" and after["role"] == "user"
-            assert not (is_final and one["content"][-1]["type"] in {"thinking", "redacted_thinking"})
+HI: dict[str, Any] = {"role": "user", "content": [SAID]}
+UNKNOWN = result(1, UNKNOWN_OUTCOME, is_error=True)
+
+
+def of(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": [*blocks]}
+
+
+def to(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": [*blocks]}
+
+
+@pytest.mark.parametrize(
+    ("saved", "sent"),
+    [
+        ([HI, of(SAID), HI, of(SAID, SUMMARY, SAID), HI], [of(SUMMARY, SAID), HI]),
+        ([HI, of(NO_SUMMARY, SAID), HI], [HI, of(NO_SUMMARY, SAID), HI]),
+        ([HI, of(BLANK, SAID), to(BLANK)], [HI, of(SAID)]),
+        ([HI, of(call(1)), to(SAID, result(1), result(1, "twice"), result(2))], [HI, of(call(1)), to(result(1), SAID)]),
+        ([HI, of(call(1)), HI, to(result(1))], [HI, of(call(1)), to(result(1), SAID)]),
+        ([HI, of(call(1)), HI], [HI, of(call(1)), to(UNKNOWN, SAID)]),
+        ([HI, of(call(1))], [HI, of(call(1)), to(UNKNOWN)]),
+        ([HI, of(SAID, THOUGHT, HIDDEN), HI], [HI, of(SAID), HI]),
+        ([HI, of(call(1), THOUGHT), of(SAID)], [HI, of(call(1)), to(UNKNOWN), of(SAID)]),
+        ([HI, of(SAID, search(1)), HI], [HI, of(SAID), HI]),
+        ([HI, of(SAID, search(1))], [HI, of(SAID, search(1))]),
+        ([HI, of(search(1)), of(found(1), SAID), HI], [HI, of(search(1)), of(found(1), SAID), HI]),
+    ],
+    ids=[
+        "summary",
+        "no summary",
+        "blank texts",
+        "results",
+        "a result after a text",
+        "no result",
+        "no result at the end",
+        "final thinking",
+        "final thinking after a call",
+        "server call of an ended turn",
+        "server call of an open turn",
+        "server call with a later result",
+    ],
+)
+def test_what_the_api_would_refuse_is_mended(saved: list[dict[str, Any]], sent: list[dict[str, Any]]) -> None:
+    assert sendable(saved) == sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -47,16 +48,11 @@ def test_a_client_of_another_language_signs_in(tmp_path: Path, alone: Api, revis
     assert (process.returncode, last) == (0, "done" if revision in MODES else "Total: 3 passed, 0 failed")
 
 
-def test_claude_code_signs_in(tmp_path: Path, alone: Api) -> None:
-    """Its metadata document is on the Internet, so the server finds it in its cache here."""
+def test_claude_code_signs_in(tmp_path: Path, alone: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its metadata document is on the Internet, so the server does not fetch it here."""
     claude = str(modules(CLAUDE) / CLAUDE / "bin" / "claude.exe")
-    metadata = {"client_name": "Claude Code", "redirect_uris": ["http://localhost/callback"]}
-    registered = alone.post("/oauth/register", metadata).body["client_id"]
-    assert alone.server is not None
-    assert alone.server.authorization is not None
-    clients = alone.server.authorization.clients
-    known = clients.find(registered).model_copy(update={"client_id": CLIENT_ID})
-    vars(clients)["_cached"][CLIENT_ID] = float("inf"), known
+    document = {"client_id": CLIENT_ID, "client_name": "Claude Code", "redirect_uris": ["http://localhost/callback"]}
+    monkeypatch.setattr("retentive.server.clients.Clients._fetched", lambda *_: json.dumps(document).encode())
     alone.place.opened.store("team")
     person = Person(alone.with_key("read", "write"))
     given = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": alone.url}

@@ -19,7 +19,7 @@ run: $(DEMO)
 # A third of the cases of each test; CI runs the others too. Many tests wait, so four processes are faster than three on
 # two cores.
 test: $(STAMP)
-	@echo "This takes 4 to 7 minutes on two cores. What is skipped is listed at the end."
+	@echo "A third of the cases of each test: 3 to 5 minutes on two cores. What is skipped is listed at the end."
 	$(BIN)/python -m pytest -n $(or $(WORKERS),4) --dist worksteal --third --durations=20
 
 # The long checks: `make check` lists them, `make check NAME=sample` runs one.

@@ -17,7 +17,7 @@ import pytest
 from support.outward import outward
 from support.pages import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.environments
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 INSTALL_S = 600
 

@@ -102,7 +102,7 @@ def test_schemathesis(api: Api, store: MemoryStore, ids: dict[str, str], scope: 
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{api.url}/openapi.json", "--no-color"]
     command += ["--header", f"Authorization: Bearer {key}", "--phases", "coverage,fuzzing,stateful"]
     command += ["--checks", "all", "--exclude-checks", "positive_data_acceptance", "--continue-on-failure"]
-    command += ["--max-examples", sized(quick="1", long="30", full="300")]
+    command += ["--max-examples", sized(quick="1", long="10", full="300")]
     command += [] if FULL else ["--seed", "1"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["SCHEMATHESIS_HOOKS"] = "archives.py"

@@ -307,8 +307,6 @@ def marked(text: str, marks: Sequence[Span], colour: str | None = None, backgrou
 
 def cell_width(text: str) -> int:
     """Return the number of columns that a text takes on a terminal."""
-    if text.isascii():
-        return len(text)
     return sum(0 if combining(each) else 2 if east_asian_width(each) in {"W", "F"} else 1 for each in text)
 
 

@@ -151,7 +151,7 @@ def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) 
     assert here(location, "log", "/memories/d", "-n", "1").stdout.count("renamed") == 2
 
 
-def test_log_reads_like_that_of_git(location: str) -> None:
+def test_log_reads_like_that_of_git(location: str, tmp_path: Path) -> None:
     """`--oneline` has a line for each change, and `-p` the diff that `show` prints."""
     here(location, "create", "/memories/d/one", "1")
     here(location, "create", "/memories/d/two", "2")
@@ -159,6 +159,8 @@ def test_log_reads_like_that_of_git(location: str) -> None:
     lines = here(location, "log", "--oneline", "-n", "2").stdout.splitlines()
     assert lines[0] == "r8\tuser:bob\trenamed /memories/d/one -> /memories/e/one and 1 more"
     assert lines[1].endswith("\tcreated /memories/d/two")
+    shown = {words: terminal(tmp_path, "--at", location, "log", "-n", "1", *words) for words in [(), ("--oneline",)]}
+    assert ["change" in text.split("\r\n")[0] for text in shown.values()] == [True, False]  # a line has no header
     assert here(location, "log", "-p", "-n", "1").stdout == here(location, "show").stdout
     numbers = {
         "HEAD^": range(7, 0, -1), "r2..r4": [4, 3], "@~2..": [8, 7], "r1..r3 -1": [3],

@@ -54,6 +54,15 @@ def test_choices_are_shown_and_then_saved(person: Person, store: MemoryStore, at
     assert store.read(PATH) == "1\ntheirs\n3\n4\n5 mine"
 
 
+@pytest.mark.parametrize("text", ["a\rb", "a\r\nb\nc"])
+def test_a_text_that_a_browser_would_change_is_not_edited(
+    person: Person, store: MemoryStore, at: str, text: str
+) -> None:
+    store.write(PATH, text)
+    page = person.get(f"{at}/edit/notes/a.md")
+    assert (page.status, "mixed line ends" in page.text) == (400, True)
+
+
 def test_choices_do_not_drop_an_edit_of_the_text(person: Person, store: MemoryStore, at: str) -> None:
     fields = conflict(person, store, at).form("/edit/")
     page = person.post(f"{at}/edit/notes/a.md", {**fields, "text": "as edited\n", "choose": "save"})

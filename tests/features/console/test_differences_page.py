@@ -31,6 +31,12 @@ def test_what_changed_again_later_is_marked(person: Person, store: MemoryStore, 
     assert f"{at}/change/{store.versions('/memories/b.txt')[0].id}" in page.links
 
 
+def test_lines_that_did_not_change_are_folded(person: Person, store: MemoryStore, at: str) -> None:
+    store.create("/memories/long.md", "".join(f"line {number}\n" for number in range(1, 31)))
+    store.edit("/memories/long.md", "line 20", "line twenty")
+    assert "16 unchanged lines" in person.get(f"{at}/change/r5").text
+
+
 def test_what_an_actor_created_and_deleted_again_keeps_its_name(person: Person, store: MemoryStore, at: str) -> None:
     """It is not labelled as redacted; a version whose path was redacted is."""
     gone = store.create("/memories/gone.md", "short lived", actor="session:q")

@@ -44,6 +44,9 @@ def test_the_memories_are_found_also_those_that_are_deleted(person: Person, abou
     deep = post(person, at, step="find", q="4711", deep="1")
     assert "/memories/scratch.md deleted 2" in deep.text
     assert "No memory has all of these words" in post(person, at, step="find", q="nowhere").text
+    for number in range(51):
+        about.create(f"/memories/many/{number}.md", "everywhere\n")
+    assert "1 more" in post(person, at, step="find", q="everywhere").text
 
 
 def test_the_check_shows_what_goes_and_what_stays(person: Person, about: MemoryStore, at: str) -> None:
@@ -85,6 +88,13 @@ def test_a_memory_that_may_not_be_erased_is_named(person: Person, store: MemoryS
     assert "Erased 1 memory with" in page.text
     alone = post(person, at, step="erase", id=ids[1], typed="erase 1 memory", key=api.key)
     assert (alone.status, "nothing was erased" in alone.text) == (400, True)
+
+
+@pytest.mark.parametrize("address", ["sensitive?scan=1", "erase"])
+def test_what_a_key_may_not_read_it_may_not_look_for(api: Api, store: MemoryStore, at: str, address: str) -> None:
+    person = Person(api.with_key("erase"), signs_in=False)
+    assert person.sign_in().status == 403  # of the first page
+    assert person.get(f"{at}/{address}").status == 403
 
 
 def test_ids_are_needed(person: Person, store: MemoryStore, at: str) -> None:

@@ -111,6 +111,8 @@ def test_no_location_is_shown_with_its_password(url: str, password: str) -> None
     ("url", "expected"),
     [
         ("./memory", "./memory"),
+        ("./ann@work", "./ann@work"),
+        ("postgresql:ann:secret@db", "postgresql:…"),
         ("sqlite:////srv/a@b/memory.db", "sqlite:////srv/a@b/memory.db"),
         ("postgresql://ann:secret@db.example:5432/memory?sslmode=require", "postgresql://db.example:5432/memory"),
         ("postgresql://[::1]:5432/memory", "postgresql://[::1]:5432/memory"),

@@ -49,6 +49,13 @@ def test_the_hash_is_checked_before_the_path(store: MemoryStore) -> None:
     assert len(store.versions()) == 2
 
 
+def test_a_new_path_has_no_sensitive_value(store: MemoryStore) -> None:
+    made = store.create(A, "one")
+    with pytest.raises(errors.InvalidPath, match="aws_access_key_id"):
+        store.by_id.update(made.memory_id, path="/memories/AKIAQYLPMN5HXRZW2TVB.md")
+    assert [memory.path for memory in store.memories()] == [A]
+
+
 PATHS = {
     "at": (B, AlreadyExists, B),
     "below": ("/memories/d", AlreadyExists, DEEP),

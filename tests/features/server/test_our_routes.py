@@ -79,6 +79,20 @@ def test_an_erased_store(api: Api, store: MemoryStore, at: str) -> None:
     assert (answer.status, answer.error["message"]) == (404, "memory store not found")
 
 
+def test_a_body_that_names_nothing_or_too_much(api: Api, store: MemoryStore, at: str) -> None:
+    made = store.create(A, "one\n")
+    update, redaction = "content: specify content, path or both", "specify memory_version_ids or path, but not both"
+    refused = [
+        (f"memories/{made.memory_id}", {}, update),
+        ("redact", {}, f"memory_version_ids: {redaction}"),
+        ("redact", {"memory_version_ids": [made.version_id], "path": A}, f"memory_version_ids: {redaction}"),
+    ]
+    for route, body, message in refused:
+        answer = api.post(f"{at}/{route}", body)
+        assert (answer.status, answer.error["message"]) == (400, message)
+    assert [(each.id, each.redacted_at) for each in store.versions()] == [(made.version_id, None)]
+
+
 def test_a_field_that_is_null_counts_as_absent(api: Api, store: MemoryStore, at: str) -> None:
     assert api.post(f"{at}/commands", {"command": None}).error["message"] == "command: Field required"
     made = api.post(at.rpartition("/")[0], {"name": "other", "description": None, "metadata": None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import hashlib
 from itertools import product
 
@@ -137,8 +138,16 @@ def test_keys_are_in_no_representation() -> None:
     secret = b"s3cret-s3cret-s3cret-s3cret-s3cr"
     shown = repr(KeyRing("a", {"a": secret}))
     assert "s3cret" not in shown
-    with pytest.raises(InvalidInput):
-        KeyRing("b", {"a": secret})
+
+
+def test_a_ring_has_its_current_key_and_keys_of_32_bytes() -> None:
+    """AES would take 16 bytes, too."""
+    for current, key in (("b", b"k" * 32), ("a", b"k" * 16), ("a", b"k" * 33)):
+        with pytest.raises(InvalidInput, match="32 bytes"):
+            KeyRing(current, {"a": key})
+        written = {"current": current, "keys": {"a": base64.b64encode(key).decode()}}
+        with pytest.raises(InvalidInput, match="32 bytes"):
+            KeyRing.from_text(json.dumps(written))
 
 
 def mutations(data: bytes, draw: st.DataObject) -> list[bytes]:

@@ -193,6 +193,12 @@ def test_keys_of_an_issuer_that_is_away_serve_an_hour_more(provider: Provider) -
         tokens.authenticated(text)
 
 
+def test_metadata_that_names_another_issuer_are_not_used(provider: Provider) -> None:
+    provider.metadata = {"issuer": "https://elsewhere.example"}
+    with pytest.raises(Exception, match="cannot be reached; try again later"):
+        Tokens(RESOURCE, [issuer(provider)]).authenticated(provider.token())
+
+
 @pytest.mark.filterwarnings("ignore:.*2048")
 def test_weak_keys_and_keys_for_other_uses_are_ignored(provider: Provider) -> None:
     weak = rsa.generate_private_key(65_537, 1_024).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

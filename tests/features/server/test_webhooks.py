@@ -447,13 +447,20 @@ def test_addresses() -> None:
     assert [each for each in public if not is_public(each)] == [each for each in private if is_public(each)] == []
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["93.184.216.34", "127.0.0.1"]], ids=len)
-def test_a_name_with_a_private_address_gets_nothing(
-    api: Api, receiver: Receiver, opened: retentive.Retentive, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("scheme", "addresses", "error"),
+    [
+        ("https", ["127.0.0.1"], "the host has a private address"),
+        ("https", ["93.184.216.34", "127.0.0.1"], "the host has a private address"),
+        ("http", ["93.184.216.34"], "the URL must begin with https://"),
+    ],
+)
+def test_a_url_that_may_not_be_used_now_gets_nothing(
+    opened: retentive.Retentive, scheme: str, addresses: list[str], error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address is checked at the delivery: a name that was public may resolve to another address later."""
+    """A name that was public may resolve to another address later, and the server may have had other options."""
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 443)) for each in addresses]
-    Webhooks(opened).create("wrkspc_default", "https://hooks.example/", ALL)
+    Webhooks(opened).create("wrkspc_default", f"{scheme}://hooks.example/", ALL)
     opened.create_store("s")
     deliverer = Deliverer(opened)
     with monkeypatch.context() as patched:
@@ -461,7 +468,7 @@ def test_a_name_with_a_private_address_gets_nothing(
         deliverer(lambda: True)
         deliverer.close()
     (waiting,) = Webhooks(opened).deliveries(PENDING)
-    assert (waiting.last_error, waiting.attempts) == ("the host has a private address", 1)
+    assert (waiting.last_error, waiting.attempts) == (error, 1)
 
 
 def test_what_another_version_stored_can_be_changed_once(opened: retentive.Retentive) -> None:

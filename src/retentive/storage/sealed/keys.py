@@ -62,9 +62,7 @@ class KeyRing:
     """
 
     def __init__(self, current: str, keys: Mapping[str, bytes], *, path: str | None = None) -> None:
-        if current not in keys:
-            raise InvalidInput("the key ring has no key with the id given as `current`")
-        self._ring = current, dict(keys)
+        self._ring = _checked(current, dict(keys))
         self._path = path
 
     @classmethod
@@ -191,6 +189,10 @@ def _parsed(text: str) -> tuple[str, dict[str, bytes]]:
         current = given["current"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
         raise InvalidInput("the keys are not in the JSON format that `retentive admin encryption new` writes") from None
+    return _checked(current, keys)
+
+
+def _checked(current: str, keys: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
     if current not in keys or any(len(key) != KEY_BYTES for key in keys.values()):
         raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be one of the keys")
     return current, keys

@@ -373,6 +373,8 @@ def test_a_partial_undo_leaves_what_has_a_conflict(store: MemoryStore) -> None:
     again = store.history.undo(store.versions(B)[1].id, mode="partial")
     assert refused(again) == [(B, "a later change modified the same lines (from line 1)")]
     assert tree(store) == before
+    store.history.undo(newest.id, mode="partial")
+    assert store.history.changes()[0].cause == f"undo of r{newest.number}"  # nothing was left
 
 
 def test_a_partial_undo_leaves_what_others_are_in_the_way_of(quick: MemoryStore) -> None:

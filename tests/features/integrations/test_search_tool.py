@@ -126,6 +126,8 @@ def test_the_number_of_omitted_matches_is_shown(store: MemoryStore, limit: objec
     assert reply.text.endswith("[3 more. To see them, use more exact words, or a `path`.]")
     one = search_reply(store, {"query": "REFUND +ask", "limit": None, "path": None, "other": 1})
     assert one.text.startswith("1 of 1 memories, best first:\n\n/memories/team/rules.md (score ")
+    relaxed = search_reply(store, {"query": '"REFUND ask"'}).text
+    assert "best first:\n[No memory contains the whole phrase; these contain words of it.]\n\n/memories/team" in relaxed
     lines = search_reply(store, {"query": "refund", "path": "/memories/refunds.md"}).text
     assert lines.startswith("1 of 1 memories below /memories/refunds.md, ")
 

@@ -285,6 +285,16 @@ def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
         quick.history.restore("/memories", first)
 
 
+def test_a_redacted_text_elsewhere_is_no_conflict(quick: MemoryStore) -> None:
+    gone = create(quick, "/memories/elsewhere", "gone")
+    then = create(quick, "/memories/d/a", "one")
+    replace(quick, "/memories/d/a", "one", "1")
+    run(quick, "delete", path="/memories/elsewhere")
+    quick.history.redact([gone])
+    assert done(quick.history.restore("/memories/d", then)) == [("changed", "/memories/d/a")]
+    assert tree(quick) == {"/memories/d/a": "one"}
+
+
 def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     """Without `force`, nothing changes. `force` restores the other memories and reports the redacted ones."""
     first = create(store, A, "one")

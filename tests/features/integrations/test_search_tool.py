@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from retentive.integrations.schemas import SEARCH_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import SEARCH_SCHEMA as INPUT_SCHEMA
 from retentive.integrations.search_tool import MAX_REPLY_CHARS, search_reply, search_tool
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
+from support.clock import DAY
 
 TEXTS = {
     "/memories/refunds.md": "Refunds within 30 days.\n\nNo refund for fees.\nrefund\nrefund\nrefund\n",
@@ -165,6 +168,13 @@ def test_invalid_input_gets_an_error_with_the_expected_value(
     assert reply.text.startswith("Error: ")
     assert part in reply.text
     assert len(reply.text) < 500
+
+
+def test_the_age_of_a_change_is_in_the_largest_unit_that_fits() -> None:
+    for days, said in {1.5: "1 day ago", 2.5: "2 days ago", 31.0: "1 month ago", 400.0: "1 year ago"}.items():
+        with retentive.open("sqlite://", clock=partial(float, time.time() - days * DAY)) as opened:
+            store = filled(opened.store())
+            assert f", changed {said})\n" in search_reply(store, {"query": "refund"}).text
 
 
 def test_a_closed_location_is_an_error_reply(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def served(location: str, workers: int) -> Iterator[tuple[str, str, int]]:
     """A running server: its URL, an admin key and the id of its process."""
     run = [str(Path(sys.executable).with_name("retentive")), "--at", location]
     made = subprocess.run([*run, "keys", "new", "load", "--scope", "admin"], capture_output=True, text=True, check=True)
-    options = ["serve", "--port", "0", "--workers", str(workers), "--no-request-log"]
+    options = ["serve", "--port", "0", "--workers", str(workers), "--no-request-log", "--streams", "1000"]
     with subprocess.Popen([*run, *options], stdout=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stdout or ():

@@ -109,8 +109,9 @@ async def tidy_store_async(
         found, waiting = tidier_of(store)
         actor, sensitive = actor or found, SensitiveMemories(store)
         pins = {**core_of(store).pins, "review": {str(actor): "all"}, "max_proposals_each": 0}
-        limits = {"pins": pins, "hides": sensitive, "hides_history": True, "max_deletions": max_deletions}
-        view = with_options(store, actor=actor, **limits)
+        view = with_options(
+            store, actor=actor, pins=pins, hides=sensitive, hides_history=True, max_deletions=max_deletions
+        )
         asked = [_MESSAGE, _CONTINUED if waiting else "", instructions, _told(view, transcripts, sessions, sensitive)]
         budget = Budget(max_turns=_TURNS, max_total_tokens=budget_tokens)
         system = _SYSTEM.format(deletions=max_deletions)

@@ -46,7 +46,7 @@ def test_the_memories_are_found_also_those_that_are_deleted(person: Person, abou
     assert "No memory has all of these words" in post(person, at, step="find", q="nowhere").text
     for number in range(51):
         about.create(f"/memories/many/{number}.md", "everywhere\n")
-    assert "1 more" in post(person, at, step="find", q="everywhere").text
+    assert " 1 more was found." in post(person, at, step="find", q="everywhere").text
 
 
 def test_the_check_shows_what_goes_and_what_stays(person: Person, about: MemoryStore, at: str) -> None:
